@@ -1,0 +1,3 @@
+module github.com/comporta/comporta
+
+go 1.26
