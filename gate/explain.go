@@ -1,0 +1,86 @@
+package gate
+
+import (
+	"sync"
+	"time"
+
+	"github.com/comporta/comporta"
+)
+
+// explainSize is how many refusals are remembered for `comporta explain`.
+const explainSize = 4096
+
+// Explanation is what the gate knew when it refused one request.
+type Explanation struct {
+	RequestID string    `json:"request_id"`
+	At        time.Time `json:"at"`
+	Reason    string    `json:"reason"`
+	Meaning   string    `json:"meaning"`
+	Observed  bool      `json:"observed,omitempty"` // observe mode: it was let in all the same
+
+	Method string `json:"method"`
+	Route  string `json:"route"`
+
+	Client  string `json:"client"` // readable name or key
+	Class   string `json:"class"`
+	Shared  bool   `json:"shared,omitempty"`
+	Version string `json:"version,omitempty"`
+
+	Kind     string `json:"kind"`
+	Evidence string `json:"evidence"`
+	Attempts int    `json:"attempts"`
+	Slot     string `json:"slot"`
+
+	Due      time.Time `json:"due,omitzero"`
+	WaitMs   int64     `json:"wait_ms,omitempty"`
+	QueuedMs int64     `json:"queued_ms,omitempty"`
+
+	Inflight int    `json:"inflight"`
+	Capacity int    `json:"capacity"`
+	Verdict  string `json:"verdict"`
+}
+
+// explained is an Explanation before it is put into words: a refusal is on the
+// hot path of a flood, its words are read once in a while.
+type explained struct {
+	id, method, route, name string
+	version                 comporta.ClientVersion
+	at                      time.Time
+	client                  uint64
+	class                   comporta.Class
+	shared                  bool
+	sighting                comporta.Sighting
+	slot                    comporta.SlotState
+	decision                comporta.Decision
+	inflight, capacity      int
+	verdict                 Verdict
+}
+
+// explainRing remembers the newest refusals, whatever their number.
+type explainRing struct {
+	mu    sync.Mutex
+	ring  []explained // made at the first refusal
+	count uint64
+}
+
+func (e *explainRing) add(x *explained) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ring == nil {
+		e.ring = make([]explained, explainSize)
+	}
+	e.ring[e.count%explainSize] = *x
+	e.count++
+}
+
+// find returns the newest refusal with the id.
+func (e *explainRing) find(id string) (explained, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range min(e.count, explainSize) {
+		if x := &e.ring[(e.count-1-i)%explainSize]; x.id == id {
+			return *x, true
+		}
+	}
+	return explained{}, false
+}

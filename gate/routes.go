@@ -1,0 +1,215 @@
+package gate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RouteClass says what kind of callers a route has.
+type RouteClass uint8
+
+// The classes of routes.
+const (
+	RouteAPI      RouteClass = iota // programs: never asked for a challenge
+	RoutePage                       // browsers
+	RouteInternal                   // the platform's own callers
+)
+
+// Route is how the gate treats the requests that match a pattern. What matches
+// no route belongs to the route "other", with the defaults.
+type Route struct {
+	// Match is a pattern of net/http.ServeMux: `[METHOD ][HOST]/path/{id}`. It is
+	// held against the canonical path. Required.
+	Match string
+	Name  string // label in metrics and logs; required
+	Class RouteClass
+	// Weight is the permits that one request takes; 0 means 1.
+	Weight int
+	// Share is the fraction of the capacity that the route may hold, 0 means 1: all of it.
+	Share float64
+	// Sheddable requests give way to the others of their route first.
+	Sheddable bool
+	// Public routes answer anybody, so an answer below 400 proves nothing about a credential.
+	Public bool
+	// Exempt routes bypass the gate: a load balancer's health path.
+	Exempt bool
+	// Timeout bounds the service's answer on this route; 0 leaves it to the proxy.
+	Timeout time.Duration
+}
+
+const (
+	maxRoutes  = 1023
+	otherRoute = 0 // index of what matches nothing
+)
+
+// routes finds the route of a request without allocating. Index 0 is "other",
+// the rest are the configured ones in their order.
+type routes struct {
+	list   []Route
+	sorted []pattern // most specific first
+}
+
+type pattern struct {
+	route        int
+	method, host string
+	segments     []segment
+}
+
+type segment struct {
+	kind segmentKind
+	text string // of a literal
+}
+
+type segmentKind uint8
+
+// In the order of specificity.
+const (
+	literal  segmentKind = iota
+	wildcard             // {name}: one segment that is not empty
+	end                  // {$}: the path ends with a slash here
+	rest                 // {name...} or a trailing slash: whatever follows
+)
+
+func newRoutes(configured []Route) (*routes, error) {
+	rs := &routes{list: append([]Route{{Name: "other", Weight: 1, Share: 1}}, configured...)}
+	if len(configured) > maxRoutes {
+		return nil, fmt.Errorf("gate: %d routes are above the limit of %d", len(configured), maxRoutes)
+	}
+	var problems []error
+	mux, names := http.NewServeMux(), map[string]bool{"other": true}
+	for i := range rs.list[1:] {
+		r := &rs.list[i+1]
+		if r.Weight == 0 {
+			r.Weight = 1
+		}
+		if r.Share == 0 {
+			r.Share = 1
+		}
+		if r.Name == "" || names[r.Name] {
+			problems = append(problems, fmt.Errorf("gate: route %q: the name %q is empty or taken", r.Match, r.Name))
+		}
+		names[r.Name] = true
+		if r.Weight < 0 || r.Share < 0 || r.Share > 1 {
+			problems = append(problems, fmt.Errorf("gate: route %q: weight %d must be positive and share %v within 0 and 1", r.Name, r.Weight, r.Share))
+		}
+		if err := register(mux, r.Match); err != nil {
+			problems = append(problems, fmt.Errorf("gate: route %q: %w", r.Name, err))
+			continue
+		}
+		rs.sorted = append(rs.sorted, parsePattern(i+1, r.Match))
+	}
+	slices.SortStableFunc(rs.sorted, moreSpecific)
+	return rs, errors.Join(problems...)
+}
+
+// register lets the standard mux judge the pattern, so that what it refuses
+// (syntax, two patterns that overlap without one being more specific) is an
+// error here in the same words.
+func register(mux *http.ServeMux, match string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("pattern %q: %v", match, p)
+		}
+	}()
+	mux.Handle(match, http.NotFoundHandler())
+	return nil
+}
+
+func parsePattern(route int, match string) pattern {
+	p := pattern{route: route}
+	if method, tail, ok := strings.Cut(match, " "); ok {
+		p.method, match = method, strings.TrimLeft(tail, " \t")
+	}
+	slash := strings.IndexByte(match, '/')
+	p.host = match[:slash]
+	for part := range strings.SplitSeq(match[slash+1:], "/") {
+		p.segments = append(p.segments, parseSegment(part))
+	}
+	return p
+}
+
+func parseSegment(s string) segment {
+	switch {
+	case s == "":
+		return segment{kind: rest}
+	case s == "{$}":
+		return segment{kind: end}
+	case strings.HasPrefix(s, "{") && strings.HasSuffix(s, "...}"):
+		return segment{kind: rest}
+	case strings.HasPrefix(s, "{"):
+		return segment{kind: wildcard}
+	}
+	return segment{kind: literal, text: s}
+}
+
+// moreSpecific orders patterns so that the first match is the mux's choice.
+// Patterns that it accepted together overlap only where one is more specific,
+// and such a pair differs first where one names what the other leaves open.
+func moreSpecific(a, b pattern) int {
+	if (a.host != "") != (b.host != "") {
+		return cmp.Compare(len(b.host), len(a.host))
+	}
+	for i := range min(len(a.segments), len(b.segments)) {
+		if c := cmp.Compare(a.segments[i].kind, b.segments[i].kind); c != 0 {
+			return c
+		}
+	}
+	if c := cmp.Compare(len(b.segments), len(a.segments)); c != 0 {
+		return c
+	}
+	return -cmp.Compare(methodRank(a.method), methodRank(b.method))
+}
+
+// methodRank: GET also matches HEAD, so HEAD alone is more specific.
+func methodRank(m string) int {
+	switch m {
+	case "":
+		return 0
+	case http.MethodGet:
+		return 1
+	}
+	return 2
+}
+
+// find returns the index of the route.
+func (rs *routes) find(method, host, path string) int {
+	for i := range rs.sorted {
+		if p := &rs.sorted[i]; p.matches(method, host, path) {
+			return p.route
+		}
+	}
+	return otherRoute
+}
+
+func (p *pattern) matches(method, host, path string) bool {
+	if p.method != "" && p.method != method && (p.method != http.MethodGet || method != http.MethodHead) {
+		return false
+	}
+	if p.host != "" && p.host != host {
+		return false
+	}
+	path, more := strings.TrimPrefix(path, "/"), true
+	for i := range p.segments {
+		s := &p.segments[i]
+		if s.kind == rest {
+			return more
+		}
+		if !more {
+			return false
+		}
+		var part string
+		part, path, more = strings.Cut(path, "/")
+		switch {
+		case s.kind == literal && part != s.text,
+			s.kind == wildcard && part == "",
+			s.kind == end && (part != "" || more):
+			return false
+		}
+	}
+	return !more
+}

@@ -1,0 +1,51 @@
+package topk
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+func TestHeavyKeysSurviveAFlood(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	s, truth := New[int](100), map[int]uint64{}
+	for range 200_000 {
+		key := rng.IntN(5) // five heavy keys, half of the stream
+		if rng.IntN(2) == 0 {
+			key = 1000 + rng.IntN(1_000_000)
+		}
+		truth[key]++
+		s.Add(key)
+	}
+	top := s.Top(5)
+	for _, item := range top {
+		if item.Key >= 5 {
+			t.Errorf("%+v is not one of the heavy keys", item)
+		}
+	}
+	for _, item := range s.Top(1000) {
+		if item.Count < truth[item.Key] || item.Count-item.Error > truth[item.Key] {
+			t.Errorf("%+v: the truth is %d", item, truth[item.Key])
+		}
+	}
+	if len(s.Top(1000)) != 100 || len(s.where) != 100 {
+		t.Errorf("%d and %d keys are held, want 100", len(s.Top(1000)), len(s.where))
+	}
+}
+
+func TestHalveForgets(t *testing.T) {
+	s := New[string](4)
+	for range 4 {
+		s.Add("a")
+	}
+	s.Add("b")
+	s.Halve()
+	if top := s.Top(9); len(top) != 1 || top[0] != (Item[string]{"a", 2, 0}) {
+		t.Errorf("%+v", top)
+	}
+	s.Add("c")
+	s.Add("c")
+	s.Add("c")
+	if top := s.Top(1); top[0].Key != "c" {
+		t.Errorf("%+v", top)
+	}
+}
