@@ -1,0 +1,89 @@
+# The targets that people and continuous integration use. `make help` lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+GO       ?= go
+FUZZTIME ?= 10s
+# Arguments for `make demo`, as in: make demo ARGS='-duration 20s -json'
+ARGS     ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## the incident, bare and protected, on loopback (about a minute; needs only Go)
+	$(GO) run ./cmd/comporta demo $(ARGS)
+
+.PHONY: test
+test: ## everything: check, unit, examples, integration, vuln
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory examples
+	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory vuln
+	@echo "make test: all passed"
+
+.PHONY: check
+check: bin/golangci-lint ## go vet and golangci-lint
+	$(GO) vet ./...
+	$(GO) vet -tags integration ./test/...
+	bin/golangci-lint run ./...
+
+.PHONY: unit
+unit: ## unit tests with the race detector
+	$(GO) test -race -timeout 10m ./...
+
+.PHONY: examples
+examples: ## the examples of the documentation, run and compared
+	$(GO) test -run '^Example' ./... | { grep -v 'no test files' || true; }
+	@if [[ -d examples ]]; then $(GO) vet ./examples/...; fi
+
+.PHONY: integration
+integration: ## the built binary against real services (installs them with apt as root if missing)
+	test/services run $(GO) test -count=1 -timeout 10m -tags integration ./test/...
+
+.PHONY: vuln
+vuln: bin/govulncheck ## known vulnerabilities, where their database can be reached
+	tools/vulncheck bin/govulncheck ./...
+
+.PHONY: bench-decision
+bench-decision: ## the decision's cost against its targets, and against like libraries
+	cd bench && $(GO) run ./decision
+
+.PHONY: golden
+golden: ## rewrite the golden files and show what changed
+	$(GO) test ./internal/config/... ./gate/overload/... ./cmd/... -update
+	git diff --stat -- '*testdata*'
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s) each
+	@$(GO) list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r package dir; do \
+	  for target in $$(grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //'); do \
+	    echo "$$package $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$package"; \
+	  done; \
+	done
+
+.PHONY: docs
+docs: ## the documentation of every package, as text in bin/docs
+	@mkdir -p bin/docs
+	@$(GO) list ./... | while read -r package; do \
+	  name=$${package#github.com/comporta/comporta}; name=$${name#/}; name=$${name:-comporta}; \
+	  $(GO) doc -all "$$package" > "bin/docs/$${name//\//_}.txt"; \
+	done
+	@echo "written to bin/docs"
+
+# The developer's tools have a module of their own, so that their hundreds of
+# requirements stay out of the module that users import.
+bin/golangci-lint: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../bin/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+bin/govulncheck: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../bin/ golang.org/x/vuln/cmd/govulncheck
+	@touch $@

@@ -1,0 +1,56 @@
+package deptest
+
+import "slices"
+
+// The reasons that several rows share.
+const (
+	leaf = "a leaf stands on the standard library and the module's own words, so that it can be used alone " +
+		"and read in one sitting; what needs more is an adapter beside it"
+	wiring = "only the wiring in cmd/comporta knows every part"
+)
+
+// words is what a leaf may import of the module.
+var words = []string{"", "internal/hash"}
+
+// Rules is the plan of the house.
+var Rules = []Rule{
+	{Package: "", Why: "the words of the project depend on nothing"},
+	{Package: "internal/hash", Why: "hashing depends on nothing"},
+	{Package: "internal/topk", Words: words, Why: leaf},
+	{Package: "internal/deptest", Why: "it judges the others"},
+	{Package: "internal/memhttp", Why: "it stands in for the network, below everything"},
+	{
+		Package: "internal/config",
+		Words:   []string{"", "gate/...", "proxy", "telemetry"}, Libraries: []string{"go.yaml.in/yaml"},
+		Why: "it reads a file into the configurations of the parts, and starts none of them",
+	},
+
+	{Package: "gate/keys", Words: words, Why: leaf},
+	{Package: "gate/identity", Words: append(slices.Clip(words), "gate/keys"), Why: leaf},
+	{
+		Package: "gate/identity/jwtidentity",
+		Words:   []string{"", "internal/hash", "gate/identity"}, Libraries: []string{"github.com/go-jose/go-jose"},
+		Why: "the adapter of one library to gate/identity",
+	},
+	{Package: "gate/repeat", Words: words, Why: leaf},
+	{Package: "gate/admission", Words: append(slices.Clip(words), "gate/admission/seek"), Why: leaf},
+	{Package: "gate/admission/seek", Words: words, Why: leaf},
+	{Package: "gate/calendar", Words: append(slices.Clip(words), "gate/keys"), Why: leaf},
+	{Package: "gate/overload", Words: words, Why: leaf},
+	{
+		Package: "gate", Words: []string{"", "internal/hash", "internal/topk", "gate/..."},
+		Why: "the gate's core knows its pieces and no transport, store, metric or file",
+	},
+
+	{Package: "proxy", Words: []string{"", "gate/..."}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
+	{
+		Package: "telemetry",
+		Words:   []string{"", "internal/hash", "internal/topk", "gate/..."}, Libraries: []string{"github.com/prometheus"},
+		Why: "the only package that knows client_golang, and it knows nothing else",
+	},
+	{Package: "storm", Words: []string{"", "internal/hash"}, Why: "a population asks; it does not know who answers"},
+	{Package: "storm/live", Words: []string{"", "internal/hash", "storm"}, Why: "live load is a population on real connections"},
+	{Package: "cmd/...", Words: []string{"..."}, Libraries: []string{"github.com/prometheus"}, Why: wiring},
+	{Package: "test/...", Words: []string{"..."}, Why: "integration tests speak to the binary"},
+	{Package: "examples/...", Words: []string{"..."}, Why: "examples show the module and no library"},
+}

@@ -1,0 +1,209 @@
+//go:build integration
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the path of the built `comporta`; empty when there is none to build.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if _, err := os.Stat("../cmd/comporta"); err != nil {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "comporta-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "comporta")
+	build := exec.Command("go", "build", "-race", "-o", binary, "../cmd/comporta")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building cmd/comporta:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// service returns the address that test/services exported under a name.
+func service(t *testing.T, name string) string {
+	t.Helper()
+	url := os.Getenv(name)
+	if url == "" {
+		t.Skipf("%s is not set: run `make integration`", name)
+	}
+	return url
+}
+
+// gateway is a running `comporta serve`.
+type gateway struct {
+	url   string // of the public listener
+	admin string // of the admin listener
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended and err is set
+	err  error
+	log  output
+}
+
+// serve starts `comporta serve` with the given arguments, on ports of its own,
+// waits until it is ready, and stops it when the test ends.
+func serve(t *testing.T, args ...string) *gateway {
+	t.Helper()
+	if binary == "" {
+		t.Skip("cmd/comporta does not exist yet")
+	}
+	listen, admin := freeAddr(t), freeAddr(t)
+	g := &gateway{url: "http://" + listen, admin: "http://" + admin, done: make(chan struct{})}
+	args = append([]string{"serve", "-listen", listen, "-admin", admin}, args...)
+	g.cmd = exec.Command(binary, args...)
+	g.cmd.Dir = t.TempDir()
+	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
+	if err := g.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		g.err = g.cmd.Wait()
+		close(g.done)
+	}()
+	t.Cleanup(func() {
+		g.stop(t)
+		if t.Failed() {
+			t.Logf("comporta %q said:\n%s", args, g.log.String())
+		}
+	})
+	g.await(t)
+	return g
+}
+
+// await returns when /readyz says so.
+func (g *gateway) await(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.done:
+			t.Fatalf("the gateway ended before it was ready: %v", g.err)
+		case <-ctx.Done():
+			t.Fatal("the gateway is not ready after 15 s")
+		case <-tick.C:
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.admin+"/readyz", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			continue // not listening yet
+		}
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return
+		}
+	}
+}
+
+// stop sends SIGTERM, waits, and demands an orderly exit. Safe to call twice.
+func (g *gateway) stop(t *testing.T) {
+	t.Helper()
+	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
+	}
+	select {
+	case <-g.done:
+	case <-time.After(15 * time.Second):
+		_ = g.cmd.Process.Kill()
+		<-g.done
+		t.Error("the gateway did not end within 15 s of SIGTERM")
+	}
+	if g.err != nil {
+		t.Errorf("the gateway ended with %v", g.err)
+	}
+}
+
+// get asks the gateway and returns the answer with its body.
+func (g *gateway) get(t *testing.T, path string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+// curl runs the command-line client, an implementation of HTTP that is not ours.
+func curl(t *testing.T, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("curl is missing")
+	}
+	out, err := exec.CommandContext(t.Context(), path, append([]string{"-sS", "--max-time", "20"}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("curl %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// freeAddr returns an address of loopback on which nothing listens right now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// output collects what a process writes while others may read it.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
