@@ -1,0 +1,234 @@
+package overload
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/comporta/comporta"
+)
+
+// Verdict says whether an answer invites its client to repeat the request.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Unsaid Verdict = iota // nothing was said either way
+	Again                 // a repeat may help
+	Stop                  // a repeat cannot help
+)
+
+var verdictNames = [...]string{"unsaid", "again", "stop"}
+
+func (v Verdict) String() string {
+	if int(v) < len(verdictNames) {
+		return verdictNames[v]
+	}
+	return "unknown"
+}
+
+// Decoration is what the gate knows about an answer of the service's own.
+type Decoration struct {
+	// Now measures a Retry-After that is a date, where the answer has no Date.
+	Now time.Time
+	// Hopeless marks an answer that this request has got before, several times,
+	// while others succeeded.
+	Hopeless bool
+	// Body is the whole body if it was held back (see Peekable), else nil.
+	Body []byte
+	// Slot books the instant of return: not earlier than atLeast from now, which
+	// is what the service itself asked for (0: nothing). It is called at most
+	// once, and only for an answer that invites a repeat; nil adds no instant.
+	Slot func(atLeast time.Duration) (wait time.Duration, ticket []byte)
+}
+
+// Decorate adds to the header of a service's answer what the contract owes its
+// client, and returns what the answer now says about repeating. Call it for
+// every answer, whatever its status, before the header goes out; for a gRPC call
+// whose status trails, call it for the trailer.
+//
+// Comporta headers of the service are removed: they tell the gateway's own
+// answers apart. A failure that every repeat would meet again says so and names
+// no time. A 429 or 503 (gRPC: UNAVAILABLE, RESOURCE_EXHAUSTED) names the later
+// of the service's instant and ours; ours brings its ticket. The rest is not
+// touched.
+func Decorate(h http.Header, status int, d *Decoration) Verdict {
+	removeOwn(h)
+	if code := h[headerGRPCStatus]; len(code) > 0 {
+		return decorateGRPC(h, code[0], d)
+	}
+	if status < 400 {
+		return Unsaid
+	}
+	if d.Hopeless || comporta.Deterministic(status) {
+		silence(h)
+		set(h, comporta.HeaderShouldRetry, "false")
+		return Stop
+	}
+	v := says(h, d.Body)
+	switch v {
+	case Again:
+		set(h, comporta.HeaderShouldRetry, "true")
+	case Stop:
+		set(h, comporta.HeaderShouldRetry, "false")
+		return Stop
+	case Unsaid:
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		raise(h, d)
+	}
+	return v
+}
+
+func set(h http.Header, name, value string) { h[name] = []string{value} }
+
+// removeOwn deletes every Comporta-* line.
+func removeOwn(h http.Header) {
+	const prefix = "Comporta-"
+	for name := range h {
+		if len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
+			delete(h, name)
+		}
+	}
+}
+
+// silence deletes every promise of a better time.
+func silence(h http.Header) {
+	delete(h, comporta.HeaderRetryAfter)
+	delete(h, comporta.HeaderRetryAfterMs)
+	delete(h, comporta.HeaderRetryTicket)
+}
+
+// says reads what the service itself says about repeating; its headers come
+// before its body.
+func says(h http.Header, body []byte) Verdict {
+	for _, name := range [...]string{"Stripe-Should-Retry", comporta.HeaderShouldRetry} {
+		switch v := strings.TrimSpace(h.Get(name)); {
+		case strings.EqualFold(v, "true"):
+			return Again
+		case strings.EqualFold(v, "false"):
+			return Stop
+		}
+	}
+	if _, v := pushback(h); v != Unsaid {
+		return v
+	}
+	switch value, found := SaysRetryable(body); {
+	case !found:
+		return Unsaid
+	case value:
+		return Again
+	}
+	return Stop
+}
+
+// raise makes the header name the later of the service's instant and ours. A
+// line of the service's that is late enough already stays as it is written.
+func raise(h http.Header, d *Decoration) {
+	theirs := statedIn(h, d.Now)
+	wait := theirs.exact()
+	if d.Slot != nil {
+		ours, ticket := d.Slot(wait)
+		if ours > 0 && ours >= wait {
+			wait = ours
+			if len(ticket) > 0 {
+				set(h, comporta.HeaderRetryTicket, string(ticket))
+			}
+			// The exact wait too, because libraries that know it read it first: a
+			// smaller one of the service's would undo ours.
+			theirs.hasMs = true
+		}
+	}
+	if wait <= 0 {
+		return
+	}
+	if theirs.after < wait {
+		set(h, comporta.HeaderRetryAfter, strconv.FormatInt(seconds(wait), 10))
+	}
+	if theirs.hasMs && theirs.ms < wait {
+		set(h, comporta.HeaderRetryAfterMs, strconv.FormatInt(millis(wait), 10))
+	}
+}
+
+// stated is what a service asks for in its two headers; 0 = nothing.
+type stated struct {
+	after, ms time.Duration
+	hasMs     bool
+}
+
+func statedIn(h http.Header, now time.Time) stated {
+	var s stated
+	for _, v := range h[comporta.HeaderRetryAfter] {
+		if w, ok := ParseRetryAfter(v, h.Get("Date"), now); ok {
+			s.after = max(s.after, w)
+		}
+	}
+	for _, v := range h[comporta.HeaderRetryAfterMs] {
+		s.hasMs = true
+		if w, ok := parseWhole(strings.TrimSpace(v), time.Millisecond); ok {
+			s.ms = max(s.ms, w)
+		}
+	}
+	return s
+}
+
+// exact is the wait that both headers mean: where the seconds are the
+// milliseconds rounded up, as a gateway like this one writes them, the
+// milliseconds; where they contradict each other, the longer.
+func (s stated) exact() time.Duration {
+	if s.ms > 0 && s.after == time.Duration(seconds(s.ms))*time.Second {
+		return s.ms
+	}
+	return max(s.after, s.ms)
+}
+
+// decorateGRPC does for a gRPC status what Decorate does for an HTTP one; the
+// only word about repeating that gRPC libraries obey is the pushback.
+func decorateGRPC(h http.Header, status string, d *Decoration) Verdict {
+	code, err := strconv.Atoi(status)
+	if err != nil || code == 0 {
+		return Unsaid
+	}
+	if d.Hopeless || grpcDeterministic(code) {
+		set(h, headerGRPCPushback, "-1")
+		return Stop
+	}
+	theirs, v := pushback(h)
+	if v == Stop || (code != grpcUnavailable && code != grpcResourceExhausted) || d.Slot == nil {
+		return v
+	}
+	ours, ticket := d.Slot(theirs)
+	if ours > 0 && (ours >= theirs || v == Unsaid) {
+		set(h, headerGRPCPushback, strconv.FormatInt(millis(ours), 10))
+		if len(ticket) > 0 {
+			set(h, comporta.HeaderRetryTicket, string(ticket))
+		}
+		return Again
+	}
+	return v
+}
+
+// grpcDeterministic reports whether a gRPC status says that the same call will
+// be answered the same way again: the counterpart of comporta.Deterministic.
+func grpcDeterministic(code int) bool {
+	switch code {
+	case grpcInvalidArgument, grpcNotFound, grpcOutOfRange, grpcUnimplemented:
+		return true
+	}
+	return false
+}
+
+// pushback reads gRPC's word on repeating. gRFC A6: negative means do not, and
+// so does what cannot be read.
+func pushback(h http.Header) (time.Duration, Verdict) {
+	vs := h[headerGRPCPushback]
+	if len(vs) == 0 {
+		return 0, Unsaid
+	}
+	wait, ok := parseWhole(strings.TrimSpace(vs[0]), time.Millisecond)
+	if !ok {
+		return 0, Stop
+	}
+	return wait, Again
+}
