@@ -50,38 +50,29 @@ func New128(key [16]byte) Hash {
 
 // Word absorbs eight bytes, the lowest first.
 func (h Hash) Word(w uint64) Hash {
-	h.v3 ^= w
-	h.v0, h.v1, h.v2, h.v3 = round(h.v0, h.v1, h.v2, h.v3)
-	h.v0, h.v1, h.v2, h.v3 = round(h.v0, h.v1, h.v2, h.v3)
-	h.v0 ^= w
-	h.size += 8
-	return h
+	v0, v1, v2, v3 := round(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	return Hash{v0 ^ w, v1, v2, v3, h.size + 8}
 }
 
 // Part absorbs a text: its length as a word, then its bytes, filled up with
 // zeros to whole words.
 func (h Hash) Part(s string) Hash {
 	h = h.Word(uint64(len(s)))
-	h, s = h.words(s)
+	for ; len(s) >= 8; s = s[8:] {
+		h = h.Word(word(s))
+	}
 	if s == "" {
 		return h
 	}
 	return h.Word(rest(s))
 }
 
-// words absorbs the whole words of s and returns what is left of it.
-func (h Hash) words(s string) (Hash, string) {
-	v0, v1, v2, v3 := h.v0, h.v1, h.v2, h.v3
-	n := len(s) &^ 7
-	for ; len(s) >= 8; s = s[8:] {
-		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		v3 ^= w
-		v0, v1, v2, v3 = round(v0, v1, v2, v3)
-		v0, v1, v2, v3 = round(v0, v1, v2, v3)
-		v0 ^= w
-	}
-	return Hash{v0, v1, v2, v3, h.size + uint64(n)}, s
+// word packs the first eight bytes; the compiler makes it one load.
+func word(s string) uint64 {
+	_ = s[7] // one bounds check
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
 // rest packs the last one to seven bytes.
@@ -92,12 +83,57 @@ func rest(s string) (w uint64) {
 	return w
 }
 
-// Sum64 absorbs tail to the byte and returns the name. h itself stays as it was.
+// Sum64 absorbs tail to the byte and returns the name. It works on local words
+// throughout: a struct of five would be spilled to memory at each step, which
+// more than doubles the cost.
 func (h Hash) Sum64(tail string) uint64 {
-	h, s := h.words(tail)
-	h = h.Word(rest(s) | (h.size+uint64(len(s)))<<56)
-	v0, v1, v2, v3 := h.v0, h.v1, h.v2^0xff, h.v3
+	v0, v1, v2, v3 := h.v0, h.v1, h.v2, h.v3
+	last := (h.size + uint64(len(tail))) << 56
+	for ; len(tail) >= 8; tail = tail[8:] {
+		w := word(tail)
+		v0, v1, v2, v3 = round(v0, v1, v2, v3^w)
+		v0, v1, v2, v3 = round(v0, v1, v2, v3)
+		v0 ^= w
+	}
+	last |= rest(tail)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3^last)
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0^last, v1, v2^0xff, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+// SumBytes is Sum64 for bytes. It takes the plain way, word by word: it is for
+// what is off the common path.
+func (h Hash) SumBytes(tail []byte) uint64 {
+	for ; len(tail) >= 8; tail = tail[8:] {
+		h = h.Word(binary.LittleEndian.Uint64(tail))
+	}
+	return h.Sum64(string(tail)) // less than eight bytes: on the stack
+}
+
+// SumUint32 absorbs four bytes, the lowest first, and returns the name.
+func (h Hash) SumUint32(w uint32) uint64 {
+	last := (h.size+4)<<56 | uint64(w)
+	v0, v1, v2, v3 := round(h.v0, h.v1, h.v2, h.v3^last)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0^last, v1, v2^0xff, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+// SumWord absorbs eight bytes, the lowest first, and returns the name.
+func (h Hash) SumWord(w uint64) uint64 {
+	last := (h.size + 8) << 56
+	v0, v1, v2, v3 := round(h.v0, h.v1, h.v2, h.v3^w)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0^w, v1, v2, v3^last)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0^last, v1, v2^0xff, v3)
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
@@ -106,9 +142,19 @@ func (h Hash) Sum64(tail string) uint64 {
 
 // Sum128 absorbs tail to the byte and returns the name of a Hash begun with New128.
 func (h Hash) Sum128(tail string) (lo, hi uint64) {
-	h, s := h.words(tail)
-	h = h.Word(rest(s) | (h.size+uint64(len(s)))<<56)
-	v0, v1, v2, v3 := h.v0, h.v1, h.v2^0xee, h.v3
+	v0, v1, v2, v3 := h.v0, h.v1, h.v2, h.v3
+	last := (h.size + uint64(len(tail))) << 56
+	for ; len(tail) >= 8; tail = tail[8:] {
+		w := word(tail)
+		v0, v1, v2, v3 = round(v0, v1, v2, v3^w)
+		v0, v1, v2, v3 = round(v0, v1, v2, v3)
+		v0 ^= w
+	}
+	last |= rest(tail)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3^last)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0 ^= last
+	v2 ^= 0xee
 	for range 4 {
 		v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	}
@@ -120,8 +166,8 @@ func (h Hash) Sum128(tail string) (lo, hi uint64) {
 	return lo, v0 ^ v1 ^ v2 ^ v3
 }
 
-// round is one SipRound. The rotations are spelled out because the function then
-// stays within what the compiler inlines.
+// round is one SipRound, folded into as few assignments as keep it within what
+// the compiler inlines.
 func round(v0, v1, v2, v3 uint64) (a, b, c, d uint64) {
 	v0 += v1
 	v2 += v3
@@ -129,13 +175,7 @@ func round(v0, v1, v2, v3 uint64) (a, b, c, d uint64) {
 	v3 = v3<<16 | v3>>48
 	v1 ^= v0
 	v3 ^= v2
-	v0 = v0<<32 | v0>>32
 	v2 += v1
-	v0 += v3
-	v1 = v1<<17 | v1>>47
-	v3 = v3<<21 | v3>>43
-	v1 ^= v2
-	v3 ^= v0
-	v2 = v2<<32 | v2>>32
-	return v0, v1, v2, v3
+	v0 = (v0<<32 | v0>>32) + v3
+	return v0, (v1<<17 | v1>>47) ^ v2, v2<<32 | v2>>32, (v3<<21 | v3>>43) ^ v0
 }

@@ -46,6 +46,9 @@ func TestPublishedVectors(t *testing.T) {
 		if hex.EncodeToString(got[:]) != want {
 			t.Errorf("64 bits of %d bytes: %x, want %s", n, got, want)
 		}
+		if a, b := New(key).Sum64(message[:n]), New(key).SumBytes([]byte(message[:n])); a != b {
+			t.Errorf("%d bytes: Sum64 %x, SumBytes %x", n, a, b)
+		}
 	}
 	for n, want := range strings.Fields(vectors128) {
 		var got [16]byte
@@ -82,6 +85,17 @@ func TestPartsAreOneMessage(t *testing.T) {
 		if got := New(key).Part(part).Word(0x1122334455667788).Sum64(tail); got != want {
 			t.Errorf("part of %d bytes: %x, want %x", n, got, want)
 		}
+	}
+}
+
+func TestNumbersAreTheirBytes(t *testing.T) {
+	key, message := referenceInput()
+	if got, want := New(key).SumUint32(binary.LittleEndian.Uint32([]byte(message[:4]))), New(key).Sum64(message[:4]); got != want {
+		t.Errorf("%x, want %x", got, want)
+	}
+	want := New(key).Part("network").Sum64(message[:8])
+	if got := New(key).Part("network").SumWord(binary.LittleEndian.Uint64([]byte(message[:8]))); got != want {
+		t.Errorf("%x, want %x", got, want)
 	}
 }
 
