@@ -1,0 +1,231 @@
+package calendar
+
+import (
+	"time"
+
+	"github.com/comporta/comporta"
+)
+
+// Booking is the instant that a refusal tells its client.
+type Booking struct {
+	// Due is the instant, in whole milliseconds.
+	Due time.Time
+	// Fresh says that the instant was given now, not before.
+	Fresh bool
+	// Plain says that the client held its share already: the instant takes no
+	// place, and the return will be a plain repeat.
+	Plain bool
+
+	slot slot
+}
+
+// BookAt gives the refused request r its instant: the one that its operation was
+// given before, if that is still to come; else a new one, at least Base and at
+// most Horizon away. It must follow LookAt, and says by itself that r was
+// refused, for which reason and how full the house was. It does not allocate.
+func (c *Calendar) BookAt(now time.Time, r *comporta.Request, reason comporta.Reason, load Load) Booking {
+	s := c.state
+	s.refused(r, reason, load)
+	s.rollAt(now)
+	if r.Slot.Operation == 0 {
+		r.Slot.Operation = s.operation(r)
+	}
+	op, ms := r.Slot.Operation, now.UnixMilli()
+	m := s.table.lock(op)
+	defer m.Unlock()
+	old, ok := s.table.find(op, ms)
+	if ok && !old.has(slotSpent) && old.due > ms {
+		return c.keep(ms, r, old)
+	}
+	v := slot{attempt: attemptOf(r, 0)}
+	if r.Slot.State == comporta.SlotRedeemed || r.Slot.State == comporta.SlotAged {
+		v.flags |= slotAged
+		v.attempt = attemptOf(r, old.attempt)
+	}
+	c.book(now, r, &v)
+	s.due.add(v.due, v.lane(), 1)
+	s.taken.Add(1)
+	s.file(op, v, ms)
+	if v.has(slotPlain) {
+		s.counters.plain.Add(1)
+	} else {
+		s.counters.booked.Add(1)
+	}
+	return Booking{Due: time.UnixMilli(v.due), Fresh: true, Plain: v.has(slotPlain), slot: v}
+}
+
+// refused counts a refusal.
+func (s *State) refused(r *comporta.Request, reason comporta.Reason, load Load) {
+	s.note(load)
+	if reason == comporta.UpstreamUnavailable {
+		s.unreachable.Add(1)
+	}
+	switch r.Slot.State {
+	case comporta.SlotNone:
+		// Originals of the unbelieved do not count: a flood would make every
+		// returning client wait for the end of the flood.
+		if r.Client.Class.Believed() && !r.Sighting.Kind.Repeat() && !r.Slot.Crowding {
+			s.arrivals.Add(1)
+		}
+	case comporta.SlotRedeemed, comporta.SlotAged:
+		s.redeemedOut.Add(1)
+	case comporta.SlotEarly, comporta.SlotPlain:
+	}
+}
+
+// keep answers with the instant that the operation has, under the table's lock.
+func (c *Calendar) keep(now int64, r *comporta.Request, v slot) Booking {
+	s := c.state
+	s.counters.kept.Add(1)
+	switch r.Slot.State {
+	case comporta.SlotEarly:
+		s.strike(&r.Client, now/1000)
+	case comporta.SlotRedeemed, comporta.SlotAged:
+		v.flags |= slotAged // its twin was refused, and booked, first
+	case comporta.SlotNone, comporta.SlotPlain:
+	}
+	v.attempt = attemptOf(r, v.attempt-1)
+	s.file(r.Slot.Operation, v, now)
+	return Booking{Due: time.UnixMilli(v.due), Plain: v.has(slotPlain), slot: v}
+}
+
+// attemptOf says which attempt was refused: the highest that the caller declared,
+// the detector counted or the slot remembers.
+func attemptOf(r *comporta.Request, before int) int {
+	return min(max(r.Sighting.Attempts, r.Attempt+1, before+1), maxAttempt)
+}
+
+// book chooses the instant of v. Under the table's lock, so that one operation
+// never gets two.
+func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot) {
+	s := c.state
+	sd := sideOf(&r.Client, r.Slot.Disobedient)
+	if sd == believed {
+		v.flags |= slotBelieved
+	}
+	sec, ns := now.Unix(), now.UnixNano()
+	s.asked[sd].Store(sec)
+
+	key := holder(&r.Client, sd)
+	t := s.clients[sd]
+	m := t.lock(key)
+	defer m.Unlock()
+	rec := t.open(key)
+	n, free := rec.bookings(sec)
+	// The unbelieved have no class to lose, so what they lose is their place.
+	outcast := r.Slot.Disobedient && !r.Client.Class.Believed()
+	if n >= maxBookings || outcast {
+		free = -1
+	}
+	due, real := c.instant(now, r, rec, sd, free >= 0)
+	if !real {
+		v.flags |= slotPlain
+		free = -1
+	}
+	v.due = due / 1e6
+	v.window = c.windowOf(time.Duration(due - ns))
+	if free >= 0 {
+		rec.ends[free] = seconds32(v.ends() / 1000)
+	}
+	rec.lives(v.ends()/1000 + 1)
+}
+
+// instant chooses by the mode. Of its result, in Unix nanoseconds, whole
+// milliseconds may be taken: it is never early by that.
+func (c *Calendar) instant(now time.Time, r *comporta.Request, rec *record, sd side, inShare bool) (due int64, real bool) {
+	floor := (now.Add(c.base).UnixNano() + 999_999) / 1e6 * 1e6
+	switch {
+	case c.mode == ModeHash:
+		h := c.state.seed.Start().Uint(r.Client.Key).Name()
+		return c.within(floor, now, within(h, spreadWidth)), inShare
+	case c.mode == ModeSpread || !inShare:
+		return c.within(floor, now, within(r.Slot.Operation, c.spreadOf())), inShare
+	}
+	return c.place(floor, now, r.Slot.Operation, rec, sd)
+}
+
+// within returns the instant d after floor, or less if the horizon is nearer.
+func (c *Calendar) within(floor int64, now time.Time, d time.Duration) int64 {
+	return min(floor+int64(d), max(floor, now.Add(c.horizon).UnixNano()))
+}
+
+// within picks a duration below width by a hash, in whole milliseconds.
+func within(h uint64, width time.Duration) time.Duration {
+	ms := uint64(width / time.Millisecond) //nolint:gosec // positive
+	return time.Duration(mix(h)%max(ms, 1)) * time.Millisecond
+}
+
+// mix spreads a name afresh, so that instants do not follow the table's places.
+func mix(h uint64) uint64 {
+	h ^= h >> 32
+	h *= 0xd6e8feb86659fd93
+	h ^= h >> 32
+	h *= 0xd6e8feb86659fd93
+	return h ^ h>>32
+}
+
+// spreadOf is over how long the waiting must be spread for the service to follow.
+func (c *Calendar) spreadOf() time.Duration {
+	s := c.state
+	waiting := float64(s.waiting.Load()+s.taken.Load()) + 1
+	width := time.Duration(min(waiting/s.spare.load(), float64(c.horizon/time.Second)) * 1e9)
+	return min(max(width, spreadWidth), c.horizon-c.base)
+}
+
+// place takes a place in the schedule of a side.
+func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd side) (due int64, real bool) {
+	s := c.state
+	w, cost, round := &s.words[sd], s.costOf(sd, now.Unix()), s.countClient(rec, sd)
+	latest, horizon := c.latest(floor, now)
+	start, ok := max(rec.next, floor), false
+	if rec.next-floor > int64(2*MaxHorizon) {
+		start = floor // the clock stepped back
+	}
+	if start/1e9 > w.peek(floor)/1e9 {
+		due, ok = w.takeAhead(start, latest, cost)
+	} else {
+		due, ok = w.take(floor, latest, cost)
+	}
+	if !ok {
+		// Piled on the edge they would all come at once. The schedule stays where
+		// it is: it is full up to there. Of the unbelieved, what does not fit
+		// into the horizon is more than the hour has, and gets no place.
+		last := (latest - now.UnixNano()) / 4
+		due = max(floor, latest-int64(within(op, time.Duration(last))))
+		return due, sd == believed || latest < horizon
+	}
+	rec.next = max(start, due) + min(cost*round, int64(MaxHorizon))
+	return due, true
+}
+
+// costOf is the cost of a place: while both sides ask, the believed have 80 % of
+// what is spare, the others 20 %; alone each has all of it.
+func (s *State) costOf(sd side, sec int64) int64 {
+	cost := s.cost[sd].Load()
+	if sec-s.asked[1-sd].Load() > 2 {
+		return cost
+	}
+	if sd == believed {
+		return cost * 5 / 4
+	}
+	return cost * 5
+}
+
+// countClient counts a client as one that asks in this round, and says how many do.
+func (s *State) countClient(rec *record, sd side) int64 {
+	if round := seconds32(s.second.Load() / roundSeconds); rec.round != round {
+		rec.round = round
+		s.clientsRound[sd].Add(1)
+	}
+	return min(max(s.clientsRound[sd].Load(), s.clientsLast[sd].Load(), 1), 1e6)
+}
+
+// latest is the last instant that a booking may get: twice what the backlog
+// takes, since no backlog needs more, and never beyond the horizon.
+func (c *Calendar) latest(floor int64, now time.Time) (latest, horizon int64) {
+	s := c.state
+	horizon = max(floor, now.Add(c.horizon).UnixNano())
+	backlog := float64(s.waiting.Load()+s.taken.Load()) + 1
+	bound := min(2*backlog/s.spare.load(), MaxHorizon.Seconds())
+	return min(horizon, floor+int64(bound*1e9)), horizon
+}

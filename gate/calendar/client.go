@@ -1,0 +1,179 @@
+package calendar
+
+import (
+	"math/bits"
+	"sync"
+
+	"github.com/comporta/comporta"
+)
+
+// maxBookings is how many unredeemed bookings a believed identity may hold, and
+// how many all the rest of a network may hold together.
+const maxBookings = 16
+
+// maxStrikes early arrivals make a client disobedient; a strike is forgotten
+// strikeMemory seconds after the last one.
+const (
+	maxStrikes   = 3
+	strikeMemory = 600
+)
+
+// record is what the calendar knows of a client, or of a network.
+type record struct {
+	next    int64               // Unix nanoseconds: where the client's next fair place begins
+	until   uint32              // Unix seconds: the record says nothing after that
+	struck  uint32              // Unix seconds of the last strike
+	strikes uint32              // early arrivals since the last redeemed slot
+	round   uint32              // the round in which it was last counted as asking
+	ends    [maxBookings]uint32 // Unix seconds at which each unredeemed booking ends; past = free
+}
+
+// bookings counts the unredeemed bookings, and gives a free place, -1 if none.
+// There is no counter to leak: a booking that is never redeemed frees its place
+// by its end.
+func (r *record) bookings(sec int64) (n, free int) {
+	free = -1
+	for i, e := range r.ends {
+		// An end beyond any horizon is of a clock that has stepped back since.
+		if int64(e) >= sec && int64(e)-sec <= 2*farthest/1000 {
+			n++
+		} else {
+			free = i
+		}
+	}
+	return n, free
+}
+
+// redeem frees the place of a booking that ends at the given second.
+func (r *record) redeem(end int64) {
+	for i, e := range r.ends {
+		if int64(e) == end {
+			r.ends[i] = 0
+			return
+		}
+	}
+}
+
+func (r *record) strike(sec int64) {
+	if sec-int64(r.struck) > strikeMemory {
+		r.strikes = 0
+	}
+	r.strikes = min(r.strikes+1, 1<<16)
+	r.struck = seconds32(sec)
+	r.lives(sec + strikeMemory)
+}
+
+func (r *record) disobedient(sec int64) bool {
+	return r.strikes >= maxStrikes && sec-int64(r.struck) <= strikeMemory
+}
+
+func (r *record) lives(sec int64) { r.until = max(r.until, seconds32(sec)) }
+
+// seconds32 holds Unix seconds until 2106.
+func seconds32(sec int64) uint32 { return uint32(min(max(sec, 0), 1<<32-1)) } //nolint:gosec // bounded
+
+const lineRecords = 4
+
+// clientLine keeps the keys together, so that a look-up reads one cache line of
+// each of two lines, and then one record.
+type clientLine struct {
+	key    [lineRecords]uint64 // 0 = empty
+	record [lineRecords]record
+}
+
+const clientLineBytes = lineRecords * (8 + 24 + 4*maxBookings)
+
+// clientTable holds records in fixed memory, as dueTable does. A full pair of
+// lines gives up the record that ends soonest.
+type clientTable struct {
+	shards [tableShards]struct {
+		sync.Mutex
+		_ [56]byte
+	}
+	lines   []clientLine
+	perLock uint64
+}
+
+func newClientTable(bytes int) *clientTable {
+	per := max(1, bytes/(tableShards*clientLineBytes))
+	return &clientTable{lines: make([]clientLine, per*tableShards), perLock: uint64(per)} //nolint:gosec // positive
+}
+
+func (t *clientTable) lock(key uint64) *sync.Mutex {
+	m := &t.shards[key%tableShards].Mutex
+	m.Lock()
+	return m
+}
+
+func (t *clientTable) lines2(key uint64) (a, b *clientLine) {
+	first := key % tableShards * t.perLock
+	i, _ := bits.Mul64(key, t.perLock)
+	j, _ := bits.Mul64(bits.RotateLeft64(key*0x9e3779b97f4a7c15, 29), t.perLock)
+	return &t.lines[first+i], &t.lines[first+j]
+}
+
+// find returns the record of a key, nil if there is none. Under lock.
+func (t *clientTable) find(key uint64) *record {
+	a, b := t.lines2(key)
+	for _, l := range [2]*clientLine{a, b} {
+		for i := range l.key {
+			if l.key[i] == key {
+				return &l.record[i]
+			}
+		}
+	}
+	return nil
+}
+
+// open returns the record of a key, a fresh one if there is none. Under lock.
+func (t *clientTable) open(key uint64) *record {
+	if r := t.find(key); r != nil {
+		return r
+	}
+	a, b := t.lines2(key)
+	victim, place := a, 0
+	for _, l := range [2]*clientLine{a, b} {
+		for i := range l.key {
+			if l.record[i].until < victim.record[place].until || l.key[i] == 0 && victim.key[place] != 0 {
+				victim, place = l, i
+			}
+		}
+	}
+	victim.key[place], victim.record[place] = key, record{}
+	return &victim.record[place]
+}
+
+// side says in which of the two words, rings and tables something is counted.
+type side int
+
+const (
+	believed side = iota // proven and verified identities
+	others
+	sides
+)
+
+func (s slot) side() side {
+	if s.has(slotBelieved) {
+		return believed
+	}
+	return others
+}
+
+// sideOf says where a client's new bookings go. Disobedience costs a class.
+func sideOf(c *comporta.Client, disobedient bool) side {
+	if c.Class.Believed() && !disobedient {
+		return believed
+	}
+	return others
+}
+
+// holder is whose share a booking counts in: the identity itself if it is
+// believed, else all that is claimed in its network.
+func holder(c *comporta.Client, s side) uint64 {
+	if s == believed || c.Network == 0 {
+		return nonzero(c.Key)
+	}
+	return nonzero(c.Network)
+}
+
+func nonzero(key uint64) uint64 { return max(key, 1) }

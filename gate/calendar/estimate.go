@@ -1,0 +1,316 @@
+package calendar
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/comporta/comporta"
+)
+
+// Load is how full the house is.
+type Load struct {
+	Inflight int // requests in flight, the one at hand included
+	Limit    int // how many there may be
+}
+
+const (
+	muWindow     = 16   // saturated seconds of which the best counts
+	minMu        = 0.1  // completions/s; a service slower than that cannot be scheduled
+	outageBelow  = 0.10 // share of good answers
+	overbookMin  = 1.2
+	roundSeconds = 10 // clients that booked within one or two rounds share the places
+
+	never = math.MinInt64
+
+	shownPrior = 5 // slots: as if so many had been shown when the calendar began
+	keepShown  = 0.9
+	keepRate   = 0.8
+	keepGood   = 0.5
+)
+
+var overbookMax = [sides]float64{believed: 2, others: 50}
+
+// estimates are made once a second by whoever comes first in it; no ticker.
+// What is read on each booking is atomic; the rest is guarded by mu.
+type estimates struct {
+	second atomic.Int64 // Unix seconds of the last estimate; never = none yet
+
+	// Counts since then.
+	arrivals                  atomic.Int64 // originals admitted, and believed originals refused
+	done, good, full          atomic.Int64 // answers; those that were of use; those in a full house
+	latency, timed            atomic.Int64 // nanoseconds, and answers that they are of
+	redeemedIn, redeemedOut   atomic.Int64 // slots shown and admitted, and refused
+	unreachable               atomic.Int64 // refusals because the service is not there
+	peak                      atomic.Int64 // thousandths of the limit
+	taken                     atomic.Int64 // instants given out
+	arrived                   [sides]atomic.Int64
+	clientsRound, clientsLast [sides]atomic.Int64 // clients that booked in this round, and the one before
+	asked                     [sides]atomic.Int64 // Unix second of the last booking
+
+	// What follows from them.
+	limit   atomic.Int64
+	waiting atomic.Int64 // instants still to come
+	outage  atomic.Bool
+	spare   float
+	shown   [sides]float
+	cost    [sides]atomic.Int64 // nanoseconds of a place while the side is alone
+
+	mu struct {
+		sync.Mutex
+		best                 [muWindow]float64 // useful completions/s of saturated seconds
+		next                 int
+		lambda, wait, answer average // arrivals/s; seconds; share of good answers
+		due, seen            [sides]float64
+		factor               float64
+		drain                float64
+		round                int64
+	}
+}
+
+// init makes the first estimates, of a service of which nothing is known.
+func (s *State) init() {
+	e := &s.estimates
+	e.second.Store(never)
+	e.mu.factor = 1
+	for side := range sides {
+		e.shown[side].store(1)
+		e.asked[side].Store(never / 2)
+	}
+	s.publish(time.Time{})
+}
+
+// float is an atomic float64.
+type float struct{ bits atomic.Uint64 }
+
+func (f *float) load() float64   { return math.Float64frombits(f.bits.Load()) }
+func (f *float) store(v float64) { f.bits.Store(math.Float64bits(v)) }
+
+// average is an exponentially weighted mean that is not drawn to 0 at its beginning.
+type average struct{ sum, weight float64 }
+
+// add decays what was by keep, and adds a value with a weight.
+func (a *average) add(value, weight, keep float64) {
+	a.sum = a.sum*keep + value*weight
+	a.weight = a.weight*keep + weight
+}
+
+func (a *average) value(otherwise float64) float64 {
+	if a.weight < 1e-6 {
+		return otherwise
+	}
+	return a.sum / a.weight
+}
+
+// AdmittedAt tells the calendar that r enters. It must follow LookAt for the same
+// request.
+func (c *Calendar) AdmittedAt(now time.Time, r *comporta.Request) {
+	s := c.state
+	switch r.Slot.State {
+	case comporta.SlotNone:
+		if !r.Sighting.Kind.Repeat() {
+			s.arrivals.Add(1)
+		}
+	case comporta.SlotRedeemed, comporta.SlotAged:
+		s.redeemedIn.Add(1)
+	case comporta.SlotEarly:
+		c.enteredEarly(now, r)
+	case comporta.SlotPlain:
+	}
+	s.rollAt(now)
+}
+
+// DoneAt tells the calendar what became of an admitted request. Answers that the
+// service did not give (our own, and those of exempt routes) must not be told.
+func (c *Calendar) DoneAt(now time.Time, o comporta.Outcome, load Load) {
+	s := c.state
+	switch o.Result {
+	case comporta.ResultSuccess, comporta.ResultDeterministic:
+		s.done.Add(1)
+		s.good.Add(1)
+		if !o.Stream {
+			s.latency.Add(int64(max(o.Latency, 0)))
+			s.timed.Add(1)
+		}
+	case comporta.ResultFailed, comporta.ResultTimeout, comporta.ResultUnreachable:
+		s.done.Add(1)
+	case comporta.ResultPending, comporta.ResultRefused, comporta.ResultAbandoned:
+		// The service has not spoken.
+	}
+	if s.note(load) >= 900 {
+		s.full.Add(1)
+	}
+	s.rollAt(now)
+}
+
+// note takes in how full the house is, in thousandths.
+func (e *estimates) note(load Load) int64 {
+	if load.Limit <= 0 {
+		e.peak.Store(1000) // unknown is not idle
+		return 0
+	}
+	if e.limit.Swap(int64(load.Limit)) == 0 {
+		e.second.Store(never) // the first limit is worth an estimate at once
+	}
+	level := int64(max(load.Inflight, 0)) * 1000 / int64(load.Limit)
+	for old := e.peak.Load(); level > old; old = e.peak.Load() {
+		if e.peak.CompareAndSwap(old, level) {
+			break
+		}
+	}
+	return level
+}
+
+// rollAt makes the estimates if the second is a new one. Whoever finds another
+// at it goes on with the old ones.
+func (s *State) rollAt(now time.Time) {
+	sec := now.Unix()
+	if s.second.Load() == sec || !s.mu.TryLock() {
+		return
+	}
+	defer s.mu.Unlock()
+	last := s.second.Swap(sec)
+	if last == sec {
+		return
+	}
+	elapsed := sec - max(last, 0)
+	switch {
+	case last == never:
+		s.mu.round = sec / roundSeconds
+	case elapsed < 0 || elapsed > int64(MaxHorizon/time.Second):
+		s.forget() // the clock stepped, or nobody came: what was counted has no rate
+	default:
+		s.count(last, sec)
+	}
+	s.turnRound(sec / roundSeconds)
+	s.publish(now)
+}
+
+func (s *State) forget() {
+	for _, n := range []*atomic.Int64{
+		&s.arrivals, &s.done, &s.good, &s.full, &s.latency, &s.timed,
+		&s.redeemedIn, &s.redeemedOut, &s.unreachable, &s.peak, &s.arrived[believed], &s.arrived[others],
+	} {
+		n.Store(0)
+	}
+}
+
+// count turns the counts of the seconds [last, sec) into estimates.
+func (s *State) count(last, sec int64) {
+	m, seconds := &s.mu, float64(sec-last)
+	keep := func(k float64) float64 { return math.Pow(k, seconds) }
+
+	done, good := float64(s.done.Swap(0)), float64(s.good.Swap(0))
+	m.answer.add(ratio(good, done), done, keep(keepGood))
+	outage := s.unreachable.Swap(0) > 0 && good == 0
+	if m.answer.weight >= 1 {
+		outage = outage || m.answer.value(1) < outageBelow
+	} else {
+		outage = outage || s.outage.Load() // nothing was asked: nothing is known to be better
+	}
+	s.outage.Store(outage)
+
+	if full := float64(s.full.Swap(0)); full > 0 && 2*full >= done && good > 0 && !outage {
+		m.best[m.next%muWindow] = good / seconds
+		m.next++
+	}
+	m.lambda.add(float64(s.arrivals.Swap(0))/seconds, 1-keep(keepRate), keep(keepRate))
+	if n := float64(s.timed.Load()); n > 0 {
+		m.wait.add(float64(s.latency.Load())/n/1e9, 1-keepRate, keepRate)
+	}
+	s.timed.Store(0)
+	s.latency.Store(0)
+
+	due := s.due.between(last*1000, sec*1000)
+	for side := range sides {
+		m.due[side] = m.due[side]*keep(keepShown) + float64(due[side])
+		m.seen[side] = m.seen[side]*keep(keepShown) + float64(s.arrived[side].Swap(0))
+		s.shown[side].store(min(max((m.seen[side]+shownPrior)/(m.due[side]+shownPrior), 1/overbookMax[others]), 1))
+	}
+	s.heal(outage)
+}
+
+// heal moves the cost of a place by what came of the last ones: a wrong rate
+// shows as slots that are redeemed and refused, or as a house with room.
+func (s *State) heal(outage bool) {
+	in, out := float64(s.redeemedIn.Swap(0)), float64(s.redeemedOut.Swap(0))
+	idle := s.peak.Swap(0) < 800
+	m := &s.mu
+	switch {
+	case outage: // refusals say nothing of the rate now
+	case out > 0.05*(in+out):
+		m.factor *= 1.25
+	case s.waiting.Load() == 0:
+		m.factor += (1 - m.factor) / 4 // the next incident begins without prejudice
+	case idle:
+		m.factor *= 0.8
+	}
+	m.factor = min(max(m.factor, 0.25), 4)
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func (s *State) turnRound(round int64) {
+	m := &s.mu
+	if round == m.round {
+		return
+	}
+	for side := range sides {
+		n := s.clientsRound[side].Swap(0)
+		if round != m.round+1 {
+			n = 0 // longer ago
+		}
+		s.clientsLast[side].Store(n)
+	}
+	m.round = round
+}
+
+// publish computes what bookings read.
+func (s *State) publish(now time.Time) {
+	m := &s.mu
+	m.drain = 0
+	for _, best := range m.best {
+		m.drain = max(m.drain, best)
+	}
+	if m.drain == 0 { // never seen saturated: what the limit lets through
+		m.drain = float64(max(s.limit.Load(), 1)) / max(m.wait.value(0), 1)
+	}
+	m.drain = max(m.drain, minMu)
+	spare := max(0.05*m.drain, 0.95*m.drain-m.lambda.value(0))
+	s.spare.store(spare)
+	for side := range sides {
+		overbook := min(max(1/s.shown[side].load(), overbookMin), overbookMax[side])
+		s.cost[side].Store(max(int64(1e9*m.factor/(spare*overbook)), 1))
+	}
+	s.taken.Store(0)
+	ms := now.UnixMilli()
+	n := s.due.between(ms, ms+farthest)
+	s.waiting.Store(n[believed] + n[others] + n[lanePlain])
+}
+
+// Estimates is what the calendar believes, for metrics and for the curious.
+type Estimates struct {
+	Drain   float64 // completions/s that the service sustains
+	Fresh   float64 // originals/s that are to be served first
+	Spare   float64 // completions/s left for returns
+	Factor  float64 // of the cost of a place, from feedback; 1/4 to 4
+	Shown   float64 // share of the believed that come at their instants
+	Waiting int     // instants still to come
+	Outage  bool    // the service is taken to be down: rates are those before
+}
+
+// Estimates returns the estimates of the last second.
+func (s *State) Estimates() Estimates {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Estimates{
+		Drain: s.mu.drain, Fresh: s.mu.lambda.value(0), Spare: s.spare.load(), Factor: s.mu.factor,
+		Shown: s.shown[believed].load(), Waiting: int(s.waiting.Load() + s.taken.Load()), Outage: s.outage.Load(),
+	}
+}
