@@ -74,10 +74,15 @@ func Deterministic(w http.ResponseWriter, r *http.Request, status int, code, det
 		code = "error"
 	}
 	ref := Refusal{Status: status, Stop: true, Code: code, Detail: detail, FromService: true}
-	through(door(w), w, r, &ref)
+	Refuse(w, r, &ref)
 }
 
-// through writes ref in the gate's contract, or in the standard one without a gate.
+// Refuse writes ref through the gate that stands around w: the gate completes
+// it and its contract words it. Without a gate the standard contract does.
+func Refuse(w http.ResponseWriter, r *http.Request, ref *Refusal) {
+	through(door(w), w, r, ref)
+}
+
 func through(d Door, w http.ResponseWriter, r *http.Request, ref *Refusal) {
 	wr := standard
 	if d != nil {
@@ -110,5 +115,5 @@ func spread(r *http.Request, minimum time.Duration) time.Duration {
 	}
 	sum ^= sum >> 32 // FNV's low bits alone are too regular
 	window := uint64(min(minimum, maxSpread))
-	return minimum + time.Duration(sum%window) //nolint:gosec // below window, which is a positive Duration
+	return minimum + time.Duration(sum%window)
 }

@@ -248,7 +248,7 @@ func FuzzParseRetryAfter(f *testing.F) {
 			t.Fatalf("%v %t", wait, ok)
 		}
 		if n, err := strconv.ParseUint(value, 10, 20); err == nil && value[0] != '+' {
-			if want := min(time.Duration(n)*time.Second, MaxRetryAfter); !ok || wait != want { //nolint:gosec // 20 bits
+			if want := min(time.Duration(n)*time.Second, MaxRetryAfter); !ok || wait != want {
 				t.Fatalf("%q: %v %t, want %v", value, wait, ok, want)
 			}
 		}

@@ -103,7 +103,7 @@ func checkGolden(t *testing.T, file string) {
 
 func readGolden(t *testing.T, file string) *golden {
 	t.Helper()
-	text, err := os.ReadFile(file) //nolint:gosec // a file of ours
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

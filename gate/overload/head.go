@@ -134,6 +134,7 @@ func closes(r comporta.Reason) bool {
 		comporta.URITooLong, comporta.HeaderTooLarge, comporta.UnimplementedTransferCoding,
 		comporta.Draining, comporta.ConnectionLimit:
 		return true
+	default:
+		return false
 	}
-	return false
 }

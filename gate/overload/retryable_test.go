@@ -192,7 +192,7 @@ func unpercent(s string) string {
 			out = append(out, s[i])
 			continue
 		}
-		out = append(out, byte(strings.IndexByte("0123456789ABCDEF", s[i+1])<<4|strings.IndexByte("0123456789ABCDEF", s[i+2]))) //nolint:gosec // two hex digits
+		out = append(out, byte(strings.IndexByte("0123456789ABCDEF", s[i+1])<<4|strings.IndexByte("0123456789ABCDEF", s[i+2])))
 		i += 2
 	}
 	return string(out)

@@ -41,14 +41,14 @@ func parseWhole(s string, unit time.Duration) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
 	}
-	limit := MaxRetryAfter / unit
-	n := time.Duration(0)
+	limit := int64(MaxRetryAfter / unit)
+	n := int64(0)
 	for i := range len(s) {
 		digit := s[i] - '0'
 		if digit > 9 {
 			return 0, false
 		}
-		n = min(n*10+time.Duration(digit), limit)
+		n = min(n*10+int64(digit), limit)
 	}
-	return n * unit, true
+	return time.Duration(n) * unit, true
 }

@@ -58,7 +58,7 @@ func TestCase_Overload_D27_NeverZero(t *testing.T) {
 			if got := rec.Header().Get("Retry-After"); got != strconv.FormatInt(c.secs, 10) || p.RetryAfterS != c.secs {
 				t.Errorf("%v: Retry-After %s, body %d, want %d", c.wait, got, p.RetryAfterS, c.secs)
 			}
-			if got := rec.Header().Get("retry-after-ms"); got != strconv.FormatInt(c.ms, 10) || p.RetryAfterMs != c.ms {
+			if got := rec.Header().Get("Retry-After-Ms"); got != strconv.FormatInt(c.ms, 10) || p.RetryAfterMs != c.ms {
 				t.Errorf("%v: retry-after-ms %s, body %d, want %d", c.wait, got, p.RetryAfterMs, c.ms)
 			}
 		}
@@ -319,7 +319,7 @@ func TestGRPCOverHTTP2(t *testing.T) {
 			t.Error(err)
 		}
 		h := resp.Header
-		if resp.StatusCode != 200 || resp.ProtoMajor != 2 || len(resp.Trailer) != 0 ||
+		if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 || len(resp.Trailer) != 0 ||
 			h.Get("Content-Type") != "application/grpc" ||
 			h.Get("Grpc-Status") != want[0] || h.Get("Grpc-Retry-Pushback-Ms") != want[1] {
 			t.Errorf("%s: %d, HTTP/%d, %v", path, resp.StatusCode, resp.ProtoMajor, h)
