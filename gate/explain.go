@@ -1,10 +1,12 @@
 package gate
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/identity"
 )
 
 // explainSize is how many refusals are remembered for `comporta explain`.
@@ -83,4 +85,26 @@ func (e *explainRing) find(id string) (explained, bool) {
 		}
 	}
 	return explained{}, false
+}
+
+func (x *explained) words() Explanation {
+	e := Explanation{
+		RequestID: x.id, At: x.at, Method: x.method, Route: x.route,
+		Client: x.name, Class: x.class.String(), Shared: x.shared,
+		Kind: x.sighting.Kind.String(), Evidence: x.sighting.Evidence.String(), Attempts: x.sighting.Attempts,
+		Slot: x.slot.String(), Due: x.decision.Due, WaitMs: x.decision.Wait.Milliseconds(), QueuedMs: x.decision.Queued.Milliseconds(),
+		Inflight: x.inflight, Capacity: x.capacity, Verdict: x.verdict.String(),
+	}
+	reason := x.decision.Reason
+	if x.decision.WouldRefuse != comporta.ReasonNone {
+		reason, e.Observed = x.decision.WouldRefuse, true
+	}
+	e.Reason, e.Meaning = reason.String(), reason.Info().Meaning
+	if e.Client == "" {
+		e.Client = identity.KeyString(x.client)
+	}
+	if x.version.Name != "" {
+		e.Version = fmt.Sprintf("%s/%d.%d.%d", x.version.Name, x.version.Major, x.version.Minor, x.version.Patch)
+	}
+	return e
 }

@@ -1,0 +1,141 @@
+package gate
+
+import (
+	"errors"
+	"hash/maphash"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/comporta/comporta"
+)
+
+// body stands between the transport and the service. Where a repeat can only be
+// told by its body and that can matter, it reads the body ahead to digest it;
+// otherwise it digests what passes, never delaying it, and files the sighting
+// when the last byte has passed.
+type body struct {
+	io.ReadCloser // the transport's
+
+	x        *exchange
+	ahead    []byte // read ahead, and not yet given to the service
+	aheadErr error  // what ended the reading ahead, other than the size
+	reserved int64  // bytes taken from the budget of buffered bodies
+	passing  *maphash.Hash
+
+	// A service may read its body in a goroutine of its own, as http.Transport
+	// does, while the answer is under way: what both sides touch is guarded.
+	mu     sync.Mutex
+	late   comporta.Sighting // filed at the end of the body
+	filed  bool
+	broken bool // the client's body failed: its fault, not the service's
+}
+
+func newBody(x *exchange) *body {
+	if x.req.Body == nil || x.req.Body == http.NoBody || x.req.ContentLength == 0 {
+		return nil
+	}
+	return &body{ReadCloser: x.req.Body, x: x}
+}
+
+// DigestBody implements comporta.BodyDigester. A client that waits for 100
+// Continue is not asked for its body before it is admitted.
+func (b *body) DigestBody() (uint64, bool) {
+	g, size := b.x.gate, b.x.r.BodySize
+	if size <= 0 || size > g.bodyLimit || b.reserved > 0 || len(b.x.req.Header["Expect"]) > 0 {
+		return 0, false
+	}
+	if g.state.buffered.Add(size) > g.bufferedLimit {
+		g.state.buffered.Add(-size)
+		return 0, false
+	}
+	b.reserved = size
+	buf := make([]byte, size)
+	n, err := io.ReadFull(b.ReadCloser, buf)
+	b.ahead, b.aheadErr = buf[:n], err
+	if err != nil {
+		return 0, false
+	}
+	b.aheadErr = io.EOF
+	return nonzero(maphash.Bytes(g.state.bodySeed, b.ahead)), true
+}
+
+func nonzero(digest uint64) uint64 { return max(digest, 1) }
+
+// admitted makes the body digest what passes, if its sighting is still to be filed.
+func (b *body) admitted() {
+	if b.reserved == 0 && b.x.r.Sighting.Ref == 0 && !b.x.d.exempt {
+		b.passing = new(maphash.Hash)
+		b.passing.SetSeed(b.x.gate.state.bodySeed)
+	}
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if len(b.ahead) > 0 {
+		n := copy(p, b.ahead)
+		b.ahead = b.ahead[n:]
+		return n, nil
+	}
+	if b.aheadErr != nil {
+		if !errors.Is(b.aheadErr, io.EOF) {
+			b.fail()
+		}
+		return 0, b.aheadErr
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.passing != nil && n > 0 {
+		_, _ = b.passing.Write(p[:n]) // a hash takes everything
+	}
+	switch {
+	case err == nil:
+	case !errors.Is(err, io.EOF):
+		b.fail()
+	case b.passing != nil:
+		b.file(nonzero(b.passing.Sum64()))
+		b.passing = nil
+	}
+	return n, err
+}
+
+func (b *body) fail() {
+	b.mu.Lock()
+	b.broken = true
+	b.mu.Unlock()
+}
+
+// file files the sighting of a body that has passed. It works on a copy: the
+// exchange may be ending at this moment.
+func (b *body) file(digest uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.filed {
+		return
+	}
+	r := b.x.r
+	b.x.gate.detector.FileAt(time.Now(), &r, digest)
+	b.late, b.filed = r.Sighting, true
+}
+
+// settle takes over what was filed, for the last word on the request. After it
+// nothing is filed any more.
+func (b *body) settle() (broken bool) {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.filed && b.late.Ref != 0 {
+		b.x.r.Sighting = b.late
+	}
+	b.filed = true
+	return b.broken
+}
+
+// release gives the buffered bytes back to the budget.
+func (b *body) release() {
+	if b.reserved > 0 {
+		b.x.gate.state.buffered.Add(-b.reserved)
+	}
+}

@@ -1,0 +1,329 @@
+package gate
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/gate/repeat"
+)
+
+// streamAfter is how long an answer may be flowing before it counts as a stream;
+// a gRPC call that sends more than one message counts after a second.
+const (
+	streamAfter     = 30 * time.Second
+	grpcStreamAfter = time.Second
+)
+
+// exchange is one request and its answer in net/http: the ResponseWriter that
+// the service writes to. It tells the gate what became of the request as early
+// as that is known: at the head, and before the last byte.
+//
+// It is not pooled: a service that keeps its ResponseWriter after returning
+// would write into somebody else's answer.
+type exchange struct {
+	http.ResponseWriter
+
+	gate  *Gate
+	req   *http.Request
+	start time.Time
+	r     comporta.Request
+	d     Decision
+	body  *body
+
+	status   int // 0 until the head
+	result   comporta.Result
+	length   int64 // declared length of the answer, -1 unknown
+	written  int64
+	held     []byte // a failure's body that is held back with its head, see overload.Peekable
+	holds    bool
+	capture  []byte // of a hopeless answer, for the short circuit
+	captures bool
+	booked   bool // this answer has its instant
+	refused  bool // this answer is a refusal in the contract's words
+	finished bool // the permit is back and the outcome counted
+	stream   bool
+	hijacked bool
+	returned bool // the service returned without a panic
+}
+
+// Unwrap lets http.ResponseController reach what the exchange does not change.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(status int) {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		x.ResponseWriter.WriteHeader(status) // 1xx: the answer is yet to come
+		return
+	}
+	if x.status != 0 {
+		x.ResponseWriter.WriteHeader(status) // once too often: net/http says so
+		return
+	}
+	x.status, x.length = status, contentLength(x.Header())
+	if status == http.StatusNoContent || status == http.StatusNotModified || x.r.Method == http.MethodHead {
+		x.length = 0
+	}
+	if x.result == comporta.ResultPending {
+		x.result = comporta.ResultOf(status)
+	}
+	if x.length > 0 && !x.refused && !x.d.exempt && overload.Peekable(x.Header(), status) {
+		x.holds = true // until its body says whether a repeat can help
+		return
+	}
+	x.head()
+}
+
+// head learns from the final status and lets the head leave.
+func (x *exchange) head() {
+	now, h := time.Now(), x.Header()
+	hopeless := x.d.HeadAt(now, x.outcome(now))
+	if x.d.exempt {
+		x.ResponseWriter.WriteHeader(x.status)
+		return
+	}
+	if !x.refused {
+		v := overload.Decorate(h, x.status, &overload.Decoration{Now: now, Hopeless: hopeless, Body: x.held, Slot: x.slot})
+		if v == overload.Stop && x.result == comporta.ResultFailed {
+			x.result = comporta.ResultDeterministic // the service says so itself
+			hopeless = x.d.HeadAt(now, x.outcome(now))
+		}
+		x.captures = hopeless && x.gate.shortCircuit
+	}
+	switch {
+	case x.status == http.StatusSwitchingProtocols, strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"):
+		x.toStream(now)
+	case x.length == 0:
+		x.finish() // the head is all there is
+	}
+	x.ResponseWriter.WriteHeader(x.status)
+}
+
+func contentLength(h http.Header) int64 {
+	if vs := h["Content-Length"]; len(vs) == 1 {
+		if n, err := strconv.ParseInt(vs[0], 10, 64); err == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+func (x *exchange) outcome(now time.Time) comporta.Outcome {
+	return comporta.Outcome{Status: x.status, Result: x.result, Latency: now.Sub(x.d.since), Stream: x.stream}
+}
+
+// slot books the instant for a failure that the service itself answered. Where
+// the service asks for a longer wait, that wait is no place in the calendar.
+func (x *exchange) slot(atLeast time.Duration) (time.Duration, []byte) {
+	now, g := time.Now(), x.gate
+	b := g.slots.BookAt(now, &x.r, comporta.CapacityExhausted, g.load())
+	x.d.booking, x.d.Due, x.booked = b, b.Due, true
+	if x.d.Wait = b.Due.Sub(now); x.d.Wait < atLeast {
+		x.d.Wait, x.d.Due = atLeast, now.Add(atLeast)
+		return atLeast, nil
+	}
+	return x.d.Wait, g.slots.AppendTicket(nil, &x.r, b)
+}
+
+// Write implements http.ResponseWriter. The permit goes back before the last
+// byte of a declared length leaves: a client that has its whole answer must not
+// find its own place still taken.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.holds {
+		x.held = append(x.held, p...)
+		x.written += int64(len(p))
+		if x.written < x.length {
+			return len(p), nil
+		}
+		return len(p), x.unhold()
+	}
+	if x.captures && len(x.capture) <= repeat.MaxAnswerBody {
+		x.capture = append(x.capture, p[:min(len(p), repeat.MaxAnswerBody+1-len(x.capture))]...)
+	}
+	if x.length >= 0 && x.written+int64(len(p)) >= x.length {
+		x.finish()
+	}
+	n, err := x.ResponseWriter.Write(p)
+	x.written += int64(n)
+	return n, err
+}
+
+// unhold lets a held answer go: its head, decorated by what its body says, and
+// what was written of its body.
+func (x *exchange) unhold() error {
+	x.holds = false
+	x.head()
+	if x.captures {
+		x.capture = x.held[:min(len(x.held), repeat.MaxAnswerBody+1)]
+	}
+	if x.written >= x.length {
+		x.finish()
+	}
+	_, err := x.ResponseWriter.Write(x.held)
+	x.held = nil
+	return err
+}
+
+// FlushError flushes, for http.ResponseController. What is flushed piece by piece
+// for long enough is a stream.
+func (x *exchange) FlushError() error {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	if x.holds {
+		if err := x.unhold(); err != nil {
+			return err
+		}
+	}
+	if !x.stream && !x.finished && x.written > 0 {
+		after := streamAfter
+		if x.r.GRPC {
+			after = grpcStreamAfter
+		}
+		if now := time.Now(); now.Sub(x.start) > after {
+			x.toStream(now)
+		}
+	}
+	return http.NewResponseController(x.ResponseWriter).Flush()
+}
+
+// Flush implements http.Flusher.
+func (x *exchange) Flush() {
+	_ = x.FlushError() // http.Flusher has no place for the error; the next Write says it
+}
+
+// Hijack implements http.Hijacker. The connection counts as a stream until it is
+// closed, whoever closes it.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(x.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	if x.status == 0 {
+		x.status, x.result = http.StatusSwitchingProtocols, comporta.ResultSuccess
+		x.d.HeadAt(now, x.outcome(now))
+	}
+	x.hijacked = true
+	x.toStream(now)
+	return &hijackedConn{Conn: conn, closed: sync.OnceFunc(x.finish)}, rw, nil
+}
+
+type hijackedConn struct {
+	net.Conn
+
+	closed func()
+}
+
+// Close implements net.Conn.
+func (c *hijackedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+func (x *exchange) toStream(now time.Time) {
+	if !x.stream && !x.finished {
+		x.stream = x.d.StreamAt(now)
+	}
+}
+
+// finish gives the permit back and files the outcome. It does so once.
+func (x *exchange) finish() {
+	if x.finished {
+		return
+	}
+	x.finished = true
+	if x.body.settle() && x.result != comporta.ResultSuccess && !x.refused {
+		x.result = comporta.ResultAbandoned // its own body failed: no fault of the service
+	}
+	now := time.Now()
+	x.d.FinishAt(now, x.outcome(now))
+}
+
+// close ends the exchange when the service has returned, or panicked.
+func (x *exchange) close() {
+	if x.hijacked { // ends when the connection does
+		return
+	}
+	if x.returned && x.status == 0 && x.req.Context().Err() == nil {
+		x.WriteHeader(http.StatusOK) // as net/http would
+	}
+	if x.holds {
+		_ = x.unhold() // a client that is gone does not read it
+	}
+	switch complete := x.returned && x.written >= x.length; {
+	case x.refused, complete && x.status != 0 && (x.finished || x.req.Context().Err() == nil):
+	case x.req.Context().Err() != nil:
+		x.correct(x.left())
+	default: // a panic, or an answer cut short
+		x.correct(comporta.ResultFailed)
+	}
+	x.finish()
+	if x.captures && x.returned && x.written >= x.length {
+		x.gate.detector.KeepAt(time.Now(), &x.r, x.d.digest, x.status, x.Header(), x.capture)
+	}
+}
+
+// left tells a caller who went away from one whose patience ran out.
+func (x *exchange) left() comporta.Result {
+	if errors.Is(context.Cause(x.req.Context()), errPatience) {
+		return comporta.ResultTimeout
+	}
+	return comporta.ResultAbandoned
+}
+
+// correct replaces what was said at the head.
+func (x *exchange) correct(result comporta.Result) {
+	x.result = result
+	if x.finished {
+		now := time.Now()
+		x.d.CorrectAt(now, x.outcome(now))
+	}
+}
+
+var _ overload.Door = (*exchange)(nil)
+
+// CompleteRefusal implements overload.Door: the service behind the gate, or the
+// proxy, says no, and the gate says it in its own words with an instant to return.
+func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *overload.Writer {
+	if x.status != 0 {
+		return x.gate.contract // too late to be more than words
+	}
+	x.refused = true
+	x.result = resultOf(ref)
+	ref.Attempts, ref.RequestID = x.r.Sighting.Attempts, x.r.ID
+	if !x.d.exempt && !x.booked && ref.Retryable() && (ref.FromService || ref.Reason.Info().Slotted) {
+		ref.Wait, ref.Ticket = x.slot(ref.Wait)
+	}
+	x.d.Reason = ref.Reason
+	return x.gate.contract
+}
+
+// resultOf says what a refusal by the service or the proxy means to the
+// detector and to what learns from it.
+func resultOf(ref *overload.Refusal) comporta.Result {
+	switch {
+	case ref.Reason == comporta.UpstreamTimeout:
+		return comporta.ResultTimeout
+	case ref.Reason == comporta.UpstreamUnavailable, ref.Reason == comporta.UpstreamFailed:
+		return comporta.ResultUnreachable
+	case ref.FromService && !ref.Retryable():
+		return comporta.ResultDeterministic
+	case ref.FromService:
+		return comporta.ResultFailed
+	case comporta.Deterministic(ref.StatusCode()):
+		return comporta.ResultDeterministic
+	}
+	return comporta.ResultRefused
+}

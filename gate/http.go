@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/internal/target"
+)
+
+// Wrap puts the gate in front of next: what it refuses never reaches next.
+//
+// The request that next sees has the forwarding headers of untrusted peers
+// removed. The permit is given back before the last byte of the answer leaves,
+// so that a client which has its answer also has its place back. An answer that
+// ends as a stream, an upgrade or a hijacked connection is counted apart.
+func (g *Gate) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		g.Serve(w, req, next)
+	})
+}
+
+// Serve passes one request through the gate to next: Wrap for a face that swaps
+// gates while it serves.
+func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler) {
+	x := &exchange{ResponseWriter: w, gate: g, req: req, start: time.Now(), length: -1}
+	if fault := x.readHead(); fault != comporta.ReasonNone {
+		x.d = g.RejectAt(x.start, &x.r, fault)
+		x.refuse()
+		return
+	}
+	if x.body = newBody(x); x.body != nil {
+		x.r.Body = x.body
+		defer x.body.release()
+	}
+	x.d = g.Begin(x.start, &x.r)
+	if x.d.Action == comporta.ActionWait {
+		x.d.Await(req.Context())
+	}
+	if x.d.Action != comporta.ActionAdmit {
+		x.refuse()
+		return
+	}
+	x.serve(next)
+}
+
+// readHead fills the head of the transport-free request. What policy reads is
+// the canonical path; a target that could be read in two ways is a fault.
+func (x *exchange) readHead() (fault comporta.Reason) {
+	req, r := x.req, &x.r
+	r.Method, r.Host, r.Query = req.Method, hostOnly(req.Host), req.URL.RawQuery
+	r.Header, r.TLS, r.BodySize = req.Header, req.TLS, req.ContentLength
+	r.Remote = peer(req.RemoteAddr)
+	r.GRPC = strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
+	x.gate.identifier.Clean(req.Header, x.gate.identifier.Trusted(r.Remote))
+	r.ID = requestID(req.Header)
+	if req.Method == http.MethodConnect {
+		return comporta.MethodNotAllowed
+	}
+	path, err := target.Canonical(req.URL)
+	if err != nil {
+		return comporta.MalformedRequest
+	}
+	r.Path = path
+	return comporta.ReasonNone
+}
+
+// hostOnly is the host in lower case without its port.
+func hostOnly(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	return strings.ToLower(host) // does not allocate when it is lower case already
+}
+
+func peer(remote string) netip.Addr {
+	if ap, err := netip.ParseAddrPort(remote); err == nil {
+		return ap.Addr()
+	}
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// maxRequestID bounds what a caller may name its request: ids are kept.
+const maxRequestID = 128
+
+// requestID takes the caller's id if it is short and visible.
+func requestID(h http.Header) string {
+	vs := h[comporta.HeaderRequestID]
+	if len(vs) != 1 || vs[0] == "" || len(vs[0]) > maxRequestID {
+		return ""
+	}
+	for i := range len(vs[0]) {
+		if c := vs[0][i]; c <= ' ' || c > '~' {
+			return ""
+		}
+	}
+	return vs[0]
+}
+
+// serve runs the service behind the permit. The deferred close also runs when
+// next panics: the permit goes back, and the panic goes on untouched.
+func (x *exchange) serve(next http.Handler) {
+	defer x.close()
+	if x.body != nil {
+		x.body.admitted()
+		x.req.Body = x.body
+	}
+	if timeout := x.patience(); timeout > 0 {
+		ctx, cancel := context.WithDeadlineCause(x.req.Context(), x.start.Add(timeout), errPatience)
+		defer cancel()
+		x.req = x.req.WithContext(ctx)
+	}
+	next.ServeHTTP(x, x.req)
+	x.returned = true
+}
+
+// patience bounds the service's work: nobody reads what comes later.
+func (x *exchange) patience() time.Duration {
+	p, timeout := x.r.Patience, x.gate.routes.list[x.r.Route].Timeout
+	if p == 0 || timeout > 0 && timeout < p {
+		return timeout
+	}
+	return p
+}
+
+// refuse answers in the service's place.
+func (x *exchange) refuse() {
+	var ticket [200]byte
+	ref := overload.Refusal{
+		Reason: x.d.Reason, Wait: x.d.Wait, Ticket: x.d.AppendTicket(ticket[:0]),
+		Attempts: x.r.Sighting.Attempts, RequestID: x.r.ID, MinimumVersion: x.d.MinimumVersion,
+	}
+	if a := &x.d.answer; x.d.Action == comporta.ActionReplay {
+		ref.Status = a.Status
+		if a.Whole {
+			ref.Answer = &overload.Answer{ContentType: a.Type, Encoding: a.Encoding, Body: a.Body}
+		}
+	}
+	x.gate.contract.Write(x.ResponseWriter, x.req, &ref)
+}
