@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// checkPatterns registers all routes with one http.ServeMux, which knows when
+// two patterns are the same and when neither is more specific.
+func (l *loader) checkPatterns() {
+	mux := http.NewServeMux()
+	for i := range l.c.Routes {
+		path := fmt.Sprintf("routes[%d].match", i)
+		pattern := l.c.Routes[i].Match
+		if pattern == "" || !l.sound(path) || register(mux, pattern) == "" {
+			continue
+		}
+		l.conflict(path, i)
+	}
+}
+
+// conflict finds the route that the pattern of route i disagrees with.
+func (l *loader) conflict(path string, i int) {
+	pattern := l.c.Routes[i].Match
+	for j, other := range l.c.Routes[:i] {
+		pair := http.NewServeMux()
+		if other.Match == "" || register(pair, other.Match) != "" || register(pair, pattern) == "" {
+			continue
+		}
+		if other.Match == pattern {
+			l.wrong(path, "remove one", "routes[%d] has the same pattern", j)
+		} else {
+			l.wrong(path, "make one of them more specific in every part", "some requests match this and routes[%d], %q, and neither is more specific", j, other.Match)
+		}
+		return
+	}
+}
+
+func (l *loader) checkIdentify() {
+	seen := map[string]int{}
+	last := -1 // the network source, after which nothing is asked
+	perUser := 0
+	for i := range l.c.Clients.Identify {
+		path := fmt.Sprintf("clients.identify[%d]", i)
+		s := &l.c.Clients.Identify[i]
+		if !l.sound(path) {
+			continue
+		}
+		kinds := s.kinds()
+		if len(kinds) != 1 {
+			l.wrong(path, "each entry is one of header, basic, jwt, mtls, network", "has %s", count(kinds))
+			continue
+		}
+		if last >= 0 {
+			l.wrong(path, "put the network last", "is never asked: every request has a network, and identify[%d] takes it", last)
+		}
+		if first, ok := seen[kinds[0]]; ok {
+			l.wrong(path, "remove one", "the same as identify[%d]", first)
+		}
+		seen[kinds[0]] = i
+		if s.Network != nil {
+			last = i
+		} else if !s.Shared {
+			perUser++
+		}
+		l.checkSource(path, s)
+	}
+	if bearer, ok := seen["header authorization"]; ok && perUser == 1 && l.sound("clients.identify") {
+		l.warn(fmt.Sprintf("clients.identify[%d]", bearer), "name users by {jwt: …} or by a key of their own", "a bearer token changes when it is refreshed, and then its user is somebody new: slots and fairness start again")
+	}
+}
+
+// kinds names what the source is; exactly one is right.
+func (s *Source) kinds() []string {
+	var kinds []string
+	if s.Header != "" {
+		kinds = append(kinds, "header "+strings.ToLower(s.Header))
+	}
+	if s.Basic != nil {
+		kinds = append(kinds, "basic")
+	}
+	if s.JWT != nil {
+		kinds = append(kinds, "jwt")
+	}
+	if s.MTLS != nil {
+		kinds = append(kinds, "mtls")
+	}
+	if s.Network != nil {
+		kinds = append(kinds, "network")
+	}
+	return kinds
+}
+
+func count(kinds []string) string {
+	if len(kinds) == 0 {
+		return "no place to look for an identity"
+	}
+	return strings.Join(kinds, " and ")
+}
+
+func (l *loader) checkSource(path string, s *Source) {
+	if s.MTLS != nil && l.sound("listen") && !l.asksCertificates() {
+		l.wrong(path, "set tls.client_ca_file on a listener", "no listener asks for client certificates")
+	}
+	if s.Network != nil && !s.Shared {
+		l.wrong(path+".shared", "remove it", "a network is always shared")
+	}
+	if s.JWT != nil && s.JWT.JWKSURL != nil && s.JWT.JWKSURL.Scheme == "http" && !loopback(s.JWT.JWKSURL.Host+":80") && !loopback(s.JWT.JWKSURL.Host) {
+		l.warn(path+".jwt.jwks_url", "use https", "whoever stands between can hand out keys, and with them identities")
+	}
+}
+
+func (l *loader) asksCertificates() bool {
+	return slices.ContainsFunc(l.c.Listen, func(ln Listener) bool { return ln.TLS != nil && ln.TLS.ClientCAFile != "" })
+}
+
+// checkNames refuses prefixes of which one begins another: a credential would
+// have two names.
+func (l *loader) checkNames() {
+	if !l.sound("clients.names") {
+		return
+	}
+	type entry struct{ name, prefix string }
+	entries := make([]entry, 0, len(l.c.Clients.Names))
+	for name, prefix := range l.c.Clients.Names {
+		entries = append(entries, entry{name, prefix})
+	}
+	// Sorted by prefix, whatever begins with a prefix follows it at once.
+	slices.SortFunc(entries, func(a, b entry) int {
+		return strings.Compare(a.prefix+" "+a.name, b.prefix+" "+b.name)
+	})
+	for i := 1; i < len(entries); i++ {
+		if a, b := entries[i-1], entries[i]; strings.HasPrefix(b.prefix, a.prefix) {
+			l.wrong("clients.names."+b.name, "give more digits, or remove one", "begins as that of %s does, so a credential would have two names", a.name)
+		}
+	}
+}
+
+func (l *loader) checkProxies() {
+	if !l.sound("clients.trusted_proxies") {
+		return
+	}
+	for i, p := range l.c.Clients.TrustedProxies {
+		if p.Bits() == 0 {
+			l.warn(fmt.Sprintf("clients.trusted_proxies[%d]", i), "list the proxies that stand in front", "%v trusts everybody: any client can claim any address", p)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// laterKeys are the keys of versions to come, each with the value that means
+// off, which is accepted. Every other value, and every other key of their
+// sections, is an error: a file must not believe in a protection that is not there.
+var laterKeys = map[string]string{
+	"upstream.health":         "off",
+	"upstream.retries":        "off",
+	"rate_limits":             offList,
+	"redis.url":               "",
+	"challenge.mode":          "off",
+	"idempotency.routes":      offList,
+	"retry_policy.file":       "",
+	"store":                   offNone,
+	"telemetry.otlp_endpoint": "",
+}
+
+const (
+	offList = "[]" // the empty list is off
+	offNone = "{}" // nothing but an empty section is
+)
+
+const notYet = "not available in this version"
+
+// isLater reports whether path belongs to a later version: a key of the table,
+// a section around one, or a key within such a section.
+func isLater(path string) bool {
+	if _, ok := laterKeys[path]; ok {
+		return true
+	}
+	section, _, _ := strings.Cut(path, ".")
+	if root().child(section) != nil {
+		return false
+	}
+	for key := range laterKeys {
+		if under(key, section) {
+			return true
+		}
+	}
+	return false
+}
+
+// readLater accepts what means off.
+func (r *reader) readLater(n *yaml.Node, path string) {
+	n, ok := r.resolve(n, path)
+	if !ok {
+		return
+	}
+	off, leaf := laterKeys[path]
+	switch {
+	case !leaf && n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			if p := join(path, key.Value); key.Kind == yaml.ScalarNode && isLeafLater(p) {
+				r.readLater(n.Content[i+1], p)
+			} else {
+				r.fail(key, p, notYet, "remove it")
+			}
+		}
+		return
+	case !leaf && isNull(n),
+		leaf && off == offList && (n.Kind == yaml.SequenceNode && len(n.Content) == 0 || isNull(n)),
+		leaf && off == offNone && (n.Kind == yaml.MappingNode && len(n.Content) == 0 || isNull(n)):
+		return
+	case leaf && n.Kind == yaml.ScalarNode:
+		if text, ok := r.text(n, path); !ok || meansOff(text, off) {
+			return
+		}
+	}
+	hint := "remove it"
+	if leaf && off != offNone {
+		hint = "remove it; only " + show(off) + " is accepted"
+	}
+	r.fail(n, path, notYet, hint)
+}
+
+func isLeafLater(path string) bool {
+	_, ok := laterKeys[path]
+	return ok
+}
+
+func meansOff(text, off string) bool {
+	b, isBool := boolOf(text)
+	return text == off || off == "off" && isBool && !b
+}
