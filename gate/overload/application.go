@@ -113,7 +113,6 @@ func spread(r *http.Request, minimum time.Duration) time.Duration {
 		}
 		sum = (sum ^ 0xff) * 0x100000001b3 // no part ends where the next begins
 	}
-	sum ^= sum >> 32 // FNV's low bits alone are too regular
 	window := uint64(min(minimum, maxSpread))
 	return minimum + time.Duration(sum%window)
 }

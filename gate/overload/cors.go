@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 const (
@@ -37,6 +38,9 @@ func origins(list []string) (map[string]struct{}, error) {
 	}
 	return set, errors.Join(problems...)
 }
+
+// trimOrigin brings a configured origin into the form that browsers send.
+func trimOrigin(o string) string { return strings.ToLower(strings.TrimSuffix(o, "/")) }
 
 // AllowOrigin lets browsers of other origins read an answer of the gateway's own.
 // Write does it for refusals; use it for documents that are no refusal.

@@ -42,7 +42,7 @@ func SaysRetryable(body []byte) (value, found bool) {
 		return false, false
 	}
 	depth, key := 0, false // key: the next string at depth 1 is a name
-	named := false         // the name before the coming value is ours
+	named := false         // the coming value is that of one of the names
 	for i := 0; i < len(body); {
 		switch c := body[i]; c {
 		case '{', '[':
@@ -63,7 +63,7 @@ func SaysRetryable(body []byte) (value, found bool) {
 			i = end
 			continue
 		case 't', 'f':
-			if depth == 1 && named {
+			if named {
 				value, found = c == 't', true
 			}
 		}

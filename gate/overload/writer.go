@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 
 	"github.com/comporta/comporta"
@@ -180,6 +179,3 @@ func (s *scratch) release() {
 	s.body, s.text = s.body[:0], s.text[:0]
 	scratches.Put(s)
 }
-
-// trimOrigin brings a configured origin into the form that browsers send.
-func trimOrigin(o string) string { return strings.ToLower(strings.TrimSuffix(o, "/")) }

@@ -121,6 +121,22 @@ func TestZeroRefusalSaysBusy(t *testing.T) {
 	}
 }
 
+// TestConnectionCloses checks that only HTTP/1 is told to close: HTTP/2 would end
+// everybody else's streams too.
+func TestConnectionCloses(t *testing.T) {
+	t.Parallel()
+	wr := mustNew(t, Config{})
+	for major, want := range map[int]string{1: "close", 2: ""} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+		r.ProtoMajor = major
+		rec := httptest.NewRecorder()
+		wr.Write(rec, r, &Refusal{Reason: comporta.BodyTooLarge})
+		if got := rec.Header().Get("Connection"); got != want {
+			t.Errorf("HTTP/%d: Connection %q, want %q", major, got, want)
+		}
+	}
+}
+
 func TestFault(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
