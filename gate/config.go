@@ -63,9 +63,13 @@ type Admission struct {
 // Trace is told what happens. All fields may be nil; they are called from many
 // goroutines, on the request's way, and must not keep what they are given.
 type Trace struct {
+	// Decided is called once for every request that passed all stages, when it
+	// was admitted, refused or answered from memory; took is how long it took
+	// since Begin, the queue included.
+	Decided func(now time.Time, r *comporta.Request, d comporta.Decision, took time.Duration)
 	// Done is called once for every request: when it was refused, or when its
 	// outcome is known, before the last byte of the answer.
-	Done func(now time.Time, r *comporta.Request, d *comporta.Decision, o comporta.Outcome)
+	Done func(now time.Time, r *comporta.Request, d comporta.Decision, o comporta.Outcome)
 }
 
 const (

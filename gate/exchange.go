@@ -303,6 +303,10 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 	x.refused = true
 	x.result = resultOf(ref)
 	ref.Attempts, ref.RequestID = x.r.Sighting.Attempts, x.r.ID
+	if ref.Reason == comporta.UpstreamFailed || ref.Reason == comporta.UpstreamTimeout {
+		fault := overload.Fault(ref.Reason, &x.r)
+		ref.Stop, ref.Outcome = fault.Stop, fault.Outcome
+	}
 	if !x.d.exempt && !x.booked && ref.Retryable() && (ref.FromService || ref.Reason.Info().Slotted) {
 		ref.Wait, ref.Ticket = x.slot(ref.Wait)
 	}

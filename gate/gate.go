@@ -239,7 +239,7 @@ func (d *Decision) refuseAs(now time.Time, reason comporta.Reason, result compor
 	g.state.watch.countAt(now, r, true)
 	d.explainAt(now)
 	if g.trace.Done != nil {
-		g.trace.Done(now, r, &d.Decision, o)
+		g.trace.Done(now, r, d.Decision, o)
 	}
 }
 
@@ -251,7 +251,7 @@ func (d *Decision) replayAt(now time.Time, a repeat.Answer) {
 	g.state.counters.count(r.Sighting.Kind, g.classOf(r), int(comporta.HopelessRepeat))
 	g.state.watch.countAt(now, r, false)
 	if g.trace.Done != nil {
-		g.trace.Done(now, r, &d.Decision, o)
+		g.trace.Done(now, r, d.Decision, o)
 	}
 }
 
@@ -303,7 +303,7 @@ func (d *Decision) FinishAt(now time.Time, o comporta.Outcome) {
 	g.state.watch.countAt(now, r, false)
 	d.permit.ReleaseAt(now, o)
 	if g.trace.Done != nil {
-		g.trace.Done(now, r, &d.Decision, o)
+		g.trace.Done(now, r, d.Decision, o)
 	}
 }
 

@@ -42,6 +42,10 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 	if x.d.Action == comporta.ActionWait {
 		x.d.Await(req.Context())
 	}
+	if g.trace.Decided != nil {
+		now := time.Now()
+		g.trace.Decided(now, &x.r, x.d.Decision, now.Sub(x.start))
+	}
 	if x.d.Action != comporta.ActionAdmit {
 		x.refuse()
 		return

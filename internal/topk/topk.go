@@ -4,7 +4,9 @@
 // Computation of Frequent and Top-k Elements in Data Streams, ICDT 2005): a key
 // that is not held takes the place, and the count, of the lightest one held. No
 // count is too low; each is too high by at most its Error. A key with more than
-// 1/size of the stream is always held.
+// 1/size of the stream is always held. The count of a key never falls, also when
+// it is lost and found again: it was the lightest when it left, and enters with
+// the count of the lightest.
 package topk
 
 import (
@@ -71,28 +73,6 @@ func (s *Sketch[K]) Top(n int) []Item[K] {
 	s.mu.Unlock()
 	slices.SortFunc(items, func(a, b Item[K]) int { return cmp.Compare(b.Count, a.Count) })
 	return items[:min(max(n, 0), len(items))]
-}
-
-// Halve lets the past fade: call it once in a while so that the heaviest are
-// those of now. Keys that reach 0 are dropped.
-func (s *Sketch[K]) Halve() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := s.order[:0]
-	for _, e := range s.order {
-		e.Count, e.Error = e.Count/2, e.Error/2
-		if e.Count == 0 {
-			delete(s.where, e.Key)
-			continue
-		}
-		kept = append(kept, e)
-	}
-	clear(s.order[len(kept):])
-	s.order = kept
-	for i, e := range s.order {
-		e.at = i
-	}
-	heap.Init(&s.order)
 }
 
 // byCount is a heap with the lightest key at its head.

@@ -32,20 +32,16 @@ func TestHeavyKeysSurviveAFlood(t *testing.T) {
 	}
 }
 
-func TestHalveForgets(t *testing.T) {
-	s := New[string](4)
-	for range 4 {
-		s.Add("a")
-	}
-	s.Add("b")
-	s.Halve()
-	if top := s.Top(9); len(top) != 1 || top[0] != (Item[string]{"a", 2, 0}) {
-		t.Errorf("%+v", top)
-	}
-	s.Add("c")
-	s.Add("c")
-	s.Add("c")
-	if top := s.Top(1); top[0].Key != "c" {
-		t.Errorf("%+v", top)
+func TestCountsNeverFall(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	s, seen := New[int](8), map[int]uint64{}
+	for range 50_000 {
+		s.Add(rng.IntN(40))
+		for _, item := range s.Top(8) {
+			if item.Count < seen[item.Key] {
+				t.Fatalf("%+v fell from %d", item, seen[item.Key])
+			}
+			seen[item.Key] = item.Count
+		}
 	}
 }

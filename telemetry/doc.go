@@ -1,0 +1,15 @@
+// Package telemetry shows a gate to Prometheus and writes its access log.
+//
+// # Basics
+//
+// A [Telemetry] is a prometheus.Collector: counts and gauges are read from the
+// gate when they are scraped, so they cost nothing on a request's way. What only a
+// histogram can tell is observed through [Telemetry.Trace], which also feeds the
+// sketch of top clients and the access log.
+//
+// # Caveats
+//
+// No label is unbounded. A client appears only among the top few of a
+// space-saving sketch, by its readable name or the keyed hash of its identity;
+// the rest is in the totals.
+package telemetry
