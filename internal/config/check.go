@@ -26,12 +26,13 @@ func (l *loader) sound(paths ...string) bool {
 	return true
 }
 
-// wrong reports a contradiction at the value of path.
-func (l *loader) wrong(path, hint, format string, args ...any) {
+// wrongf reports a contradiction at the value of path.
+func (l *loader) wrongf(path, hint, format string, args ...any) {
 	l.problem(l.origins.at(path), path, fmt.Sprintf(format, args...), hint)
 }
 
-func (l *loader) warn(path, hint, format string, args ...any) {
+// warnf tells of something that works and is likely not meant.
+func (l *loader) warnf(path, hint, format string, args ...any) {
 	if len(l.warnings) < maxProblems {
 		l.warnings = append(l.warnings, l.origins.at(path).problem(path, fmt.Sprintf(format, args...), hint))
 	}
@@ -80,25 +81,25 @@ func (l *loader) checkListeners() {
 			return
 		}
 		if first, ok := bound[addr]; ok {
-			l.wrong(path, "each listener has an address of its own", "%s listens on %s already", first, show(addr))
+			l.wrongf(path, "each listener has an address of its own", "%s listens on %s already", first, show(addr))
 			return
 		}
 		bound[addr] = path
 	}
 	if len(c.Listen) == 0 && l.sound("listen") {
-		l.wrong("listen", "such as :8080", "the gateway must listen somewhere")
+		l.wrongf("listen", "such as :8080", "the gateway must listen somewhere")
 	}
 	for i, ln := range c.Listen {
 		path := fmt.Sprintf("listen[%d]", i)
 		bind(path, ln.Addr)
 		if ln.TLS != nil && ln.H2C && l.sound(path) {
-			l.wrong(path+".h2c", "remove it: a listener with TLS speaks HTTP/2 anyway", "h2c is HTTP/2 without TLS, and the listener has TLS")
+			l.wrongf(path+".h2c", "remove it: a listener with TLS speaks HTTP/2 anyway", "h2c is HTTP/2 without TLS, and the listener has TLS")
 		}
 	}
 	bind("admin.listen", c.Admin.Listen)
 	bind("admin.probes", c.Admin.Probes)
 	if l.sound("admin.listen", "admin.token_file") && !loopback(c.Admin.Listen) && c.Admin.TokenFile == "" {
-		l.wrong("admin.listen", "set admin.token_file, or listen on 127.0.0.1; probes have admin.probes",
+		l.wrongf("admin.listen", "set admin.token_file, or listen on 127.0.0.1; probes have admin.probes",
 			"%s can be reached from outside, and admin.token_file is not set", show(c.Admin.Listen))
 	}
 }
@@ -109,14 +110,14 @@ func (l *loader) checkUpstreams(in Input) {
 		return
 	}
 	if len(urls) == 0 && !in.WithoutUpstream {
-		l.wrong("upstream.urls", "comporta serve -upstream http://127.0.0.1:3000, COMPORTA_UPSTREAM_URLS, or upstream: {urls: [http://127.0.0.1:3000]}",
+		l.wrongf("upstream.urls", "comporta serve -upstream http://127.0.0.1:3000, COMPORTA_UPSTREAM_URLS, or upstream: {urls: [http://127.0.0.1:3000]}",
 			"there is no service to protect")
 	}
 	seen := map[string]int{}
 	for i, u := range urls {
 		key := strings.ToLower(u.Scheme + "://" + u.Host)
 		if first, ok := seen[key]; ok {
-			l.wrong(fmt.Sprintf("upstream.urls[%d]", i), "remove one", "the same address as urls[%d]", first)
+			l.wrongf(fmt.Sprintf("upstream.urls[%d]", i), "remove one", "the same address as urls[%d]", first)
 			continue
 		}
 		seen[key] = i
@@ -126,20 +127,20 @@ func (l *loader) checkUpstreams(in Input) {
 func (l *loader) checkLimits() {
 	buffered, body := l.c.Limits.BufferedBodies, l.c.Repeats.BodyLimit
 	if l.sound("limits.buffered_bodies", "repeats.body_limit") && buffered > 0 && body > buffered {
-		l.wrong("repeats.body_limit", "raise limits.buffered_bodies, or lower this", "one body of %v is more than limits.buffered_bodies allows for all, %v", body, buffered)
+		l.wrongf("repeats.body_limit", "raise limits.buffered_bodies, or lower this", "one body of %v is more than limits.buffered_bodies allows for all, %v", body, buffered)
 	}
 	d := l.c.Drain
 	if total := d.Delay + d.Soft + d.Hard; l.sound("drain") && total > 30*time.Second {
-		l.warn("drain", "raise the grace period of whatever stops the gateway above it", "a shutdown may take %s; Kubernetes and others kill after 30s unless told otherwise", printDuration(total))
+		l.warnf("drain", "raise the grace period of whatever stops the gateway above it", "a shutdown may take %s; Kubernetes and others kill after 30s unless told otherwise", printDuration(total))
 	}
 	if s := l.c.Slots; l.sound("slots") && s.Base > s.Horizon/2 {
-		l.wrong("slots.base", "lower it, or raise the horizon: between the two lies the room for bookings", "%s is beyond half of slots.horizon, %s", printDuration(s.Base), printDuration(s.Horizon))
+		l.wrongf("slots.base", "lower it, or raise the horizon: between the two lies the room for bookings", "%s is beyond half of slots.horizon, %s", printDuration(s.Base), printDuration(s.Horizon))
 	}
 }
 
 func (l *loader) checkReload(in Input) {
 	if l.c.Reload.Watch && in.File == "" && l.sound("reload") {
-		l.warn("reload.watch", "start with -config FILE", "there is no file to watch")
+		l.warnf("reload.watch", "start with -config FILE", "there is no file to watch")
 	}
 }
 
@@ -152,7 +153,7 @@ func (l *loader) checkCapacity() {
 	if !ca.Auto() {
 		for _, key := range []string{"initial", "min", "max"} {
 			if p := path + "." + key; l.given(p) {
-				l.wrong(p, "remove it, or set admission.capacity to auto", "the capacity is fixed at %d (%v), so nothing is learned", ca.Static, l.origins.at(path))
+				l.wrongf(p, "remove it, or set admission.capacity to auto", "the capacity is fixed at %d (%v), so nothing is learned", ca.Static, l.origins.at(path))
 			}
 		}
 		l.checkPool(path, ca.Static)
@@ -161,13 +162,13 @@ func (l *loader) checkCapacity() {
 	const hint = "min ≤ initial ≤ max"
 	switch {
 	case ca.Min > ca.Max && (l.given(path+".min") || !l.given(path+".max")):
-		l.wrong(path+".min", hint, "min, %d, is above max, %d", ca.Min, ca.Max)
+		l.wrongf(path+".min", hint, "min, %d, is above max, %d", ca.Min, ca.Max)
 	case ca.Min > ca.Max:
-		l.wrong(path+".max", hint, "max, %d, is below min, %d", ca.Max, ca.Min)
+		l.wrongf(path+".max", hint, "max, %d, is below min, %d", ca.Max, ca.Min)
 	case ca.Initial < ca.Min:
-		l.wrong(path+".initial", hint, "initial, %d, is below min, %d", ca.Initial, ca.Min)
+		l.wrongf(path+".initial", hint, "initial, %d, is below min, %d", ca.Initial, ca.Min)
 	case ca.Initial > ca.Max:
-		l.wrong(path+".initial", hint, "initial, %d, is above max, %d", ca.Initial, ca.Max)
+		l.wrongf(path+".initial", hint, "initial, %d, is above max, %d", ca.Initial, ca.Max)
 	}
 	if l.given(path + ".max") {
 		l.checkPool(path+".max", ca.Max)
@@ -179,13 +180,13 @@ func (l *loader) checkPool(path string, n int) {
 	up := l.c.Upstream
 	pool := up.MaxConnections * max(1, len(up.URLs))
 	if l.sound("upstream") && n > pool {
-		l.warn(path, "raise upstream.max_connections, or lower this", "%d requests at once, but %d connections to the service: the rest fails at the pool unless the service speaks HTTP/2", n, pool)
+		l.warnf(path, "raise upstream.max_connections, or lower this", "%d requests at once, but %d connections to the service: the rest fails at the pool unless the service speaks HTTP/2", n, pool)
 	}
 }
 
 func (l *loader) checkAdmission() {
 	if l.sound("admission.policy", "admission.reserve") && l.c.Admission.Policy == "priority" && l.given("admission.reserve") {
-		l.warn("admission.reserve", "set admission.policy to reserve, or remove it", "policy priority keeps no reserve")
+		l.warnf("admission.reserve", "set admission.policy to reserve, or remove it", "policy priority keeps no reserve")
 	}
 }
 
@@ -193,7 +194,7 @@ func (l *loader) checkRoutes() {
 	const most = 1023 // the index of a route has ten bits, and "other" is 0
 	routes := l.c.Routes
 	if len(routes) > most {
-		l.wrong("routes", "one pattern may match many paths: /orders/{id}", "%d routes are more than %d", len(routes), most)
+		l.wrongf("routes", "one pattern may match many paths: /orders/{id}", "%d routes are more than %d", len(routes), most)
 		return
 	}
 	l.checkPatterns()
@@ -207,9 +208,9 @@ func (l *loader) checkRoutes() {
 		first, taken := names[r.Label()]
 		switch {
 		case r.Name == "other":
-			l.wrong(path+".name", "choose another", `"other" is the route of the requests that match no route`)
+			l.wrongf(path+".name", "choose another", `"other" is the route of the requests that match no route`)
 		case taken && l.given(path+".name"):
-			l.wrong(path+".name", "choose another", "routes[%d] has this name", first)
+			l.wrongf(path+".name", "choose another", "routes[%d] has this name", first)
 		default:
 			names[r.Label()] = i
 		}
@@ -222,7 +223,7 @@ func (l *loader) checkRoute(path string, r *Route) {
 		says := map[string]bool{"weight": r.Weight != 1, "share": r.Share != 1, "sheddable": r.Sheddable}
 		for key, said := range says {
 			if said {
-				l.wrong(path+"."+key, "remove it, or exempt", "the route is exempt, so the gate never looks at it")
+				l.wrongf(path+"."+key, "remove it, or exempt", "the route is exempt, so the gate never looks at it")
 			}
 		}
 		return
@@ -236,11 +237,11 @@ func (l *loader) checkRoute(path string, r *Route) {
 	const hint = "no request of the route could ever enter: lower the weight, or raise the capacity"
 	switch {
 	case r.Weight > ceiling:
-		l.wrong(path+".weight", hint, "%d is more than the whole capacity, %d", r.Weight, ceiling)
+		l.wrongf(path+".weight", hint, "%d is more than the whole capacity, %d", r.Weight, ceiling)
 	case r.Weight > holds:
-		l.wrong(path+".weight", hint+" or the share", "%d is more than the route's share of the capacity, %d", r.Weight, holds)
+		l.wrongf(path+".weight", hint+" or the share", "%d is more than the route's share of the capacity, %d", r.Weight, holds)
 	case ca.Auto() && r.Weight > ca.Min:
-		l.warn(path+".weight", "raise admission.capacity.min to it", "while the learned capacity is below %d, the route is refused", r.Weight)
+		l.warnf(path+".weight", "raise admission.capacity.min to it", "while the learned capacity is below %d, the route is refused", r.Weight)
 	}
 }
 
@@ -249,10 +250,10 @@ func (l *loader) checkKeys() {
 		return
 	}
 	if l.c.Keys.File == "" {
-		l.warn("keys.file", "head -c 32 /dev/urandom | base64 > keys, and keys: {file: keys}", "the keys are random: tickets and hashes end with the process, and no replica honours another's")
+		l.warnf("keys.file", "head -c 32 /dev/urandom | base64 > keys, and keys: {file: keys}", "the keys are random: tickets and hashes end with the process, and no replica honours another's")
 		return
 	}
 	if l.c.Admission.Capacity.Auto() && !l.given("admission.capacity.max") {
-		l.warn("admission.capacity.max", "the service's hard bound divided by the replicas; a single gateway needs none", "if the key file is shared by a fleet, each replica learns up to %d on its own", l.c.Admission.Capacity.Max)
+		l.warnf("admission.capacity.max", "the service's hard bound divided by the replicas; a single gateway needs none", "if the key file is shared by a fleet, each replica learns up to %d on its own", l.c.Admission.Capacity.Max)
 	}
 }

@@ -30,9 +30,9 @@ func (l *loader) conflict(path string, i int) {
 			continue
 		}
 		if other.Match == pattern {
-			l.wrong(path, "remove one", "routes[%d] has the same pattern", j)
+			l.wrongf(path, "remove one", "routes[%d] has the same pattern", j)
 		} else {
-			l.wrong(path, "make one of them more specific in every part", "some requests match this and routes[%d], %q, and neither is more specific", j, other.Match)
+			l.wrongf(path, "make one of them more specific in every part", "some requests match this and routes[%d], %q, and neither is more specific", j, other.Match)
 		}
 		return
 	}
@@ -50,14 +50,14 @@ func (l *loader) checkIdentify() {
 		}
 		kinds := s.kinds()
 		if len(kinds) != 1 {
-			l.wrong(path, "each entry is one of header, basic, jwt, mtls, network", "has %s", count(kinds))
+			l.wrongf(path, "each entry is one of header, basic, jwt, mtls, network", "has %s", count(kinds))
 			continue
 		}
 		if last >= 0 {
-			l.wrong(path, "put the network last", "is never asked: every request has a network, and identify[%d] takes it", last)
+			l.wrongf(path, "put the network last", "is never asked: every request has a network, and identify[%d] takes it", last)
 		}
 		if first, ok := seen[kinds[0]]; ok {
-			l.wrong(path, "remove one", "the same as identify[%d]", first)
+			l.wrongf(path, "remove one", "the same as identify[%d]", first)
 		}
 		seen[kinds[0]] = i
 		if s.Network != nil {
@@ -68,7 +68,7 @@ func (l *loader) checkIdentify() {
 		l.checkSource(path, s)
 	}
 	if bearer, ok := seen["header authorization"]; ok && perUser == 1 && l.sound("clients.identify") {
-		l.warn(fmt.Sprintf("clients.identify[%d]", bearer), "name users by {jwt: …} or by a key of their own", "a bearer token changes when it is refreshed, and then its user is somebody new: slots and fairness start again")
+		l.warnf(fmt.Sprintf("clients.identify[%d]", bearer), "name users by {jwt: …} or by a key of their own", "a bearer token changes when it is refreshed, and then its user is somebody new: slots and fairness start again")
 	}
 }
 
@@ -102,13 +102,13 @@ func count(kinds []string) string {
 
 func (l *loader) checkSource(path string, s *Source) {
 	if s.MTLS != nil && l.sound("listen") && !l.asksCertificates() {
-		l.wrong(path, "set tls.client_ca_file on a listener", "no listener asks for client certificates")
+		l.wrongf(path, "set tls.client_ca_file on a listener", "no listener asks for client certificates")
 	}
 	if s.Network != nil && !s.Shared {
-		l.wrong(path+".shared", "remove it", "a network is always shared")
+		l.wrongf(path+".shared", "remove it", "a network is always shared")
 	}
 	if s.JWT != nil && s.JWT.JWKSURL != nil && s.JWT.JWKSURL.Scheme == "http" && !loopback(s.JWT.JWKSURL.Host+":80") && !loopback(s.JWT.JWKSURL.Host) {
-		l.warn(path+".jwt.jwks_url", "use https", "whoever stands between can hand out keys, and with them identities")
+		l.warnf(path+".jwt.jwks_url", "use https", "whoever stands between can hand out keys, and with them identities")
 	}
 }
 
@@ -133,7 +133,7 @@ func (l *loader) checkNames() {
 	})
 	for i := 1; i < len(entries); i++ {
 		if a, b := entries[i-1], entries[i]; strings.HasPrefix(b.prefix, a.prefix) {
-			l.wrong("clients.names."+b.name, "give more digits, or remove one", "begins as that of %s does, so a credential would have two names", a.name)
+			l.wrongf("clients.names."+b.name, "give more digits, or remove one", "begins as that of %s does, so a credential would have two names", a.name)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (l *loader) checkProxies() {
 	}
 	for i, p := range l.c.Clients.TrustedProxies {
 		if p.Bits() == 0 {
-			l.warn(fmt.Sprintf("clients.trusted_proxies[%d]", i), "list the proxies that stand in front", "%v trusts everybody: any client can claim any address", p)
+			l.warnf(fmt.Sprintf("clients.trusted_proxies[%d]", i), "list the proxies that stand in front", "%v trusts everybody: any client can claim any address", p)
 		}
 	}
 }

@@ -75,13 +75,13 @@ func loopback(addr string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
+var headerToken = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
 
 // checkHeader refuses headers that cannot name a client: those that net/http
 // takes out of the header, that the gateway itself writes, or that any hop may
 // change.
 func checkHeader(text string) *fault {
-	if !token.MatchString(text) {
+	if !headerToken.MatchString(text) {
 		return &fault{show(text) + " is not the name of a header", "such as X-Api-Key"}
 	}
 	name := textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(text, "_", "-"))
@@ -158,11 +158,11 @@ func checkPattern(text string) *fault {
 // clean reports whether the path of a pattern is canonical. The mux itself looks
 // only where a method is given.
 func clean(pattern string) bool {
-	i := strings.IndexByte(pattern, '/')
-	if i < 0 {
+	_, path, ok := strings.Cut(pattern, "/")
+	if !ok {
 		return true // no path at all: the mux says so
 	}
-	segments := strings.Split(pattern[i+1:], "/")
+	segments := strings.Split(path, "/")
 	for j, s := range segments {
 		if s == "." || s == ".." || s == "" && j < len(segments)-1 {
 			return false

@@ -1,3 +1,4 @@
+//nolint:tagalign,revive // the key comes first, and a default is a word of the file, whatever the type
 package config
 
 import (
@@ -10,35 +11,35 @@ import (
 // zero value lacks the defaults.
 type Config struct {
 	// Where the gateway listens: an address, or a list of addresses and listeners.
-	Listen []Listener `yaml:"listen" default:":8080"`
+	Listen []Listener `key:"listen" default:":8080"`
 	// The operator's listener.
-	Admin Admin `yaml:"admin"`
+	Admin Admin `key:"admin"`
 	// What a single request or connection may cost. Here, and only here, 0 means no limit.
-	Limits Limits `yaml:"limits"`
+	Limits Limits `key:"limits"`
 	// How a changed configuration is noticed, besides SIGHUP and POST /-/reload.
-	Reload Reload `yaml:"reload"`
+	Reload Reload `key:"reload"`
 	// The stages of a shutdown. An idle gateway exits at once; a second signal skips the wait.
-	Drain Drain `yaml:"drain"`
+	Drain Drain `key:"drain"`
 	// One line for each request.
-	AccessLog AccessLog `yaml:"access_log"`
+	AccessLog AccessLog `key:"access_log"`
 	// The protected service.
-	Upstream Upstream `yaml:"upstream"`
+	Upstream Upstream `key:"upstream"`
 	// What differs from route to route. A request that matches none belongs to the route "other".
-	Routes []Route `yaml:"routes" default:"[]"`
+	Routes []Route `key:"routes" default:"[]"`
 	// Who asks.
-	Clients Clients `yaml:"clients"`
+	Clients Clients `key:"clients"`
 	// How repeats are told from originals.
-	Repeats Repeats `yaml:"repeats"`
+	Repeats Repeats `key:"repeats"`
 	// Who enters when the house is almost full.
-	Admission Admission `yaml:"admission"`
+	Admission Admission `key:"admission"`
 	// The instants at which refused clients may return.
-	Slots Slots `yaml:"slots"`
+	Slots Slots `key:"slots"`
 	// The keys that sign tickets and hash identities.
-	Keys Keys `yaml:"keys"`
+	Keys Keys `key:"keys"`
 	// How refusals speak.
-	Contract Contract `yaml:"contract"`
+	Contract Contract `key:"contract"`
 	// What is measured.
-	Telemetry Telemetry `yaml:"telemetry"`
+	Telemetry Telemetry `key:"telemetry"`
 
 	origins origins
 }
@@ -46,156 +47,156 @@ type Config struct {
 // Listener is one address on which the gateway serves.
 type Listener struct {
 	// Host and port; an empty host means every address of the machine.
-	Addr string `yaml:"addr" check:"addr"`
+	Addr string `key:"addr" check:"addr"`
 	// Serve TLS. Absent: plain text.
-	TLS *TLS `yaml:"tls"`
+	TLS *TLS `key:"tls"`
 	// Expect a PROXY protocol header (v1 or v2) before each connection.
-	ProxyProtocol bool `yaml:"proxy_protocol" default:"false"`
+	ProxyProtocol bool `key:"proxy_protocol" default:"false"`
 	// Serve HTTP/2 without TLS too; false on a listener with TLS.
-	H2C bool `yaml:"h2c" default:"true"`
+	H2C bool `key:"h2c" default:"true"`
 }
 
 // TLS is the certificate of a listener and what it asks of its clients.
 type TLS struct {
 	// Certificate chain in PEM.
-	CertFile string `yaml:"cert_file" check:"file"`
+	CertFile string `key:"cert_file" check:"file"`
 	// Its private key in PEM.
-	KeyFile string `yaml:"key_file" check:"file"`
+	KeyFile string `key:"key_file" check:"file"`
 	// Authorities whose client certificates are accepted, in PEM; needed by `identify: [{mtls: {}}]`. Empty: no certificate is asked for.
-	ClientCAFile string `yaml:"client_ca_file" default:"" check:"file"`
+	ClientCAFile string `key:"client_ca_file" default:"" check:"file"`
 	// The oldest version of TLS that is spoken: 1.2 or 1.3.
-	MinVersion TLSVersion `yaml:"min_version" default:"1.2"`
+	MinVersion TLSVersion `key:"min_version" default:"1.2"`
 }
 
 // Admin is the operator's listener. It never shares an address with the public ones.
 type Admin struct {
 	// Address of the page, the metrics and the API. Off loopback it needs a token file.
-	Listen string `yaml:"listen" default:"127.0.0.1:9900" check:"addr"`
+	Listen string `key:"listen" default:"127.0.0.1:9900" check:"addr"`
 	// File that holds the bearer token of everything but the probes.
-	TokenFile string `yaml:"token_file" default:"" check:"file"`
+	TokenFile string `key:"token_file" default:"" check:"file"`
 	// A second address for /healthz and /readyz alone, for orchestrators. Empty: none.
-	Probes string `yaml:"probes" default:"" check:"addr"`
+	Probes string `key:"probes" default:"" check:"addr"`
 }
 
 // Limits bound what a request or a connection may cost; 0 is no limit.
 type Limits struct {
 	// The header of a request, all fields together.
-	Header Size `yaml:"header" default:"32KiB" range:"0..16MiB"`
+	Header Size `key:"header" default:"32KiB" range:"0..16MiB"`
 	// The request target.
-	URI Size `yaml:"uri" default:"8KiB" range:"0..1MiB"`
+	URI Size `key:"uri" default:"8KiB" range:"0..1MiB"`
 	// The body of a request.
-	Body Size `yaml:"body" default:"0" range:"0..1TiB"`
+	Body Size `key:"body" default:"0" range:"0..1TiB"`
 	// How long a header may take to arrive.
-	HeaderTimeout time.Duration `yaml:"header_timeout" default:"5s" range:"0..10m"`
+	HeaderTimeout time.Duration `key:"header_timeout" default:"5s" range:"0..10m"`
 	// The longest silence within a body.
-	BodyIdle time.Duration `yaml:"body_idle" default:"30s" range:"0..1h"`
+	BodyIdle time.Duration `key:"body_idle" default:"30s" range:"0..1h"`
 	// The slowest body, in bytes a second.
-	BodyMinRate Size `yaml:"body_min_rate" default:"0" range:"0..1GiB"`
+	BodyMinRate Size `key:"body_min_rate" default:"0" range:"0..1GiB"`
 	// How long a connection may wait for its next request.
-	Idle time.Duration `yaml:"idle" default:"120s" range:"0..24h"`
+	Idle time.Duration `key:"idle" default:"120s" range:"0..24h"`
 	// Open connections from one network (IPv4 address, IPv6 /64).
-	ConnectionsPerNetwork int `yaml:"connections_per_network" default:"0" range:"0..1000000"`
+	ConnectionsPerNetwork int `key:"connections_per_network" default:"0" range:"0..1000000"`
 	// All bodies held in memory to be digested, together.
-	BufferedBodies Size `yaml:"buffered_bodies" default:"64MiB" range:"0..1TiB"`
+	BufferedBodies Size `key:"buffered_bodies" default:"64MiB" range:"0..1TiB"`
 }
 
 // Reload says how a changed file is noticed.
 type Reload struct {
 	// Reload when the file changes, as a mounted ConfigMap does.
-	Watch bool `yaml:"watch" default:"false"`
+	Watch bool `key:"watch" default:"false"`
 }
 
 // Drain is the course of a shutdown.
 type Drain struct {
 	// How long /readyz says no before the listeners close: time for a load balancer to look.
-	Delay time.Duration `yaml:"delay" default:"0s" range:"0..1h"`
+	Delay time.Duration `key:"delay" default:"0s" range:"0..1h"`
 	// How long running requests may finish by themselves.
-	Soft time.Duration `yaml:"soft" default:"8s" range:"0..1h"`
+	Soft time.Duration `key:"soft" default:"8s" range:"0..1h"`
 	// How long cancelled requests may take to leave.
-	Hard time.Duration `yaml:"hard" default:"2s" range:"0..1h"`
+	Hard time.Duration `key:"hard" default:"2s" range:"0..1h"`
 }
 
 // AccessLog is the line that each request leaves behind.
 type AccessLog struct {
 	// json or off.
-	Format string `yaml:"format" default:"json" oneof:"json off"`
-	// The fraction of admitted requests that are logged; refusals always are.
-	Sample float64 `yaml:"sample" default:"1" range:"0..1" hint:"0.01 logs one admitted request in a hundred"`
+	Format string `key:"format" default:"json" oneof:"json off"`
+	// The fraction of requests that are logged.
+	Sample float64 `key:"sample" default:"1" range:"0..1" hint:"0.01 logs one request in a hundred"`
 }
 
 // Upstream is the protected service.
 type Upstream struct {
 	// Its addresses: scheme (http, https, or h2c for HTTP/2 without TLS), host and port. Requests keep their path.
-	URLs []*url.URL `yaml:"urls" default:"[]" check:"upstream"`
-	// How long the service may take to answer, body included.
-	Timeout time.Duration `yaml:"timeout" default:"30s" range:"1ms..1h"`
+	URLs []*url.URL `key:"urls" default:"[]" check:"upstream"`
+	// How long the service may take to begin its answer.
+	Timeout time.Duration `key:"timeout" default:"30s" range:"1ms..1h"`
 	// Connections to each address.
-	MaxConnections int `yaml:"max_connections" default:"256" range:"1..65536"`
+	MaxConnections int `key:"max_connections" default:"256" range:"1..65536"`
 	// When an address is left alone for a while. A single upstream is never ejected.
-	Breaker Breaker `yaml:"breaker"`
+	Breaker Breaker `key:"breaker"`
 }
 
 // Breaker says when an upstream counts as down.
 type Breaker struct {
 	// How far back answers are counted.
-	Window time.Duration `yaml:"window" default:"10s" range:"1s..10m"`
+	Window time.Duration `key:"window" default:"10s" range:"1s..10m"`
 	// Below so many answers in the window nothing is concluded.
-	Minimum int `yaml:"minimum" default:"20" range:"1..1000000"`
+	Minimum int `key:"minimum" default:"20" range:"1..1000000"`
 	// The fraction of failures that opens it.
-	Failures float64 `yaml:"failures" default:"0.5" range:"0.01..1" hint:"0.5 opens when half of the answers are failures"`
+	Failures float64 `key:"failures" default:"0.5" range:"0.01..1" hint:"0.5 opens when half of the answers are failures"`
 	// How long it stays open before one request tries again.
-	Open time.Duration `yaml:"open" default:"5s" range:"100ms..10m"`
+	Open time.Duration `key:"open" default:"5s" range:"100ms..10m"`
 }
 
 // Route is what differs for the requests of one pattern.
 type Route struct {
 	// A pattern of http.ServeMux on the canonical path.
-	Match string `yaml:"match" check:"pattern"`
+	Match string `key:"match" check:"pattern"`
 	// Its name in metrics and levers. Empty: the pattern.
-	Name string `yaml:"name" default:"" check:"name"`
+	Name string `key:"name" default:"" check:"name"`
 	// api, page (people read it) or internal (the operator's own traffic).
-	Class string `yaml:"class" default:"api" oneof:"api page internal"`
+	Class string `key:"class" default:"api" oneof:"api page internal"`
 	// Permits that one request takes.
-	Weight int `yaml:"weight" default:"1" range:"1..1000"`
+	Weight int `key:"weight" default:"1" range:"1..1000"`
 	// The fraction of the capacity that the route may hold.
-	Share float64 `yaml:"share" default:"1" range:"0.001..1" hint:"0.2 lets the route hold a fifth of the capacity"`
+	Share float64 `key:"share" default:"1" range:"0.001..1" hint:"0.2 lets the route hold a fifth of the capacity"`
 	// Yields first when its route is full.
-	Sheddable bool `yaml:"sheddable" default:"false"`
+	Sheddable bool `key:"sheddable" default:"false"`
 	// Anybody is answered here, so an answer proves no credential.
-	Public bool `yaml:"public" default:"false"`
-	// How long the service may take here. 0: upstream.timeout.
-	Timeout time.Duration `yaml:"timeout" default:"0s" range:"0..1h"`
+	Public bool `key:"public" default:"false"`
+	// How long the service may take to begin its answer here. 0: upstream.timeout.
+	Timeout time.Duration `key:"timeout" default:"0s" range:"0..1h"`
 	// Bypasses the gate: for the health path of a load balancer.
-	Exempt bool `yaml:"exempt" default:"false"`
+	Exempt bool `key:"exempt" default:"false"`
 }
 
 // Clients says who asks.
 type Clients struct {
 	// Networks whose forwarding headers are believed.
-	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" default:"[]"`
+	TrustedProxies []netip.Prefix `key:"trusted_proxies" default:"[]"`
 	// Where an identity is looked for; the first that is present wins, and the network is the last resort in any case.
-	Identify []Source `yaml:"identify" default:"[{header: X-Api-Key}, {header: Authorization}, {network: {ipv4: 32, ipv6: 64}}]"`
+	Identify []Source `key:"identify" default:"[{header: X-Api-Key}, {header: Authorization}, {network: {ipv4: 32, ipv6: 64}}]"`
 	// Readable names: name → the first 8 to 64 hexadecimal digits of the credential's SHA-256.
-	Names map[string]string `yaml:"names" default:"{}" keys:"name" check:"sha256"`
+	Names map[string]string `key:"names" default:"{}" keys:"name" check:"sha256"`
 	// The oldest version of each client program that is served.
-	MinimumVersion MinimumVersion `yaml:"minimum_version"`
+	MinimumVersion MinimumVersion `key:"minimum_version"`
 }
 
 // Source is one place in which an identity may stand: exactly one of its first
 // five fields is set.
 type Source struct {
 	// A request header, taken whole.
-	Header string `yaml:"header" default:"" check:"header"`
+	Header string `key:"header" default:"" check:"header"`
 	// The user name of HTTP basic authentication.
-	Basic *Basic `yaml:"basic"`
+	Basic *Basic `key:"basic"`
 	// A signed token in Authorization: Bearer.
-	JWT *JWT `yaml:"jwt"`
+	JWT *JWT `key:"jwt"`
 	// The client's certificate.
-	MTLS *MTLS `yaml:"mtls"`
+	MTLS *MTLS `key:"mtls"`
 	// The prefix of the client's address; always shared.
-	Network *Network `yaml:"network"`
+	Network *Network `key:"network"`
 	// Many people stand behind one such identity.
-	Shared bool `yaml:"shared" default:"false"`
+	Shared bool `key:"shared" default:"false"`
 }
 
 // Basic has no settings.
@@ -207,117 +208,117 @@ type MTLS struct{}
 // JWT is how a token is checked.
 type JWT struct {
 	// Where the issuer publishes its keys.
-	JWKSURL *url.URL `yaml:"jwks_url" check:"jwks"`
+	JWKSURL *url.URL `key:"jwks_url" check:"jwks"`
 	// The `iss` that a token must carry.
-	Issuer string `yaml:"issuer" check:"text"`
+	Issuer string `key:"issuer" check:"text"`
 	// The `aud` that a token must carry.
-	Audience string `yaml:"audience" check:"text"`
+	Audience string `key:"audience" check:"text"`
 	// The claim that names the client.
-	Claim string `yaml:"claim" default:"sub" check:"text"`
+	Claim string `key:"claim" default:"sub" check:"text"`
 }
 
 // Network is how addresses are grouped, in bits.
 type Network struct {
 	// Bits of an IPv4 address that make one client.
-	IPv4 int `yaml:"ipv4" default:"32" range:"8..32"`
+	IPv4 int `key:"ipv4" default:"32" range:"8..32"`
 	// Bits of an IPv6 address that make one client.
-	IPv6 int `yaml:"ipv6" default:"64" range:"16..128"`
+	IPv6 int `key:"ipv6" default:"64" range:"16..128"`
 }
 
 // MinimumVersion says which client programs are too old.
 type MinimumVersion struct {
 	// Refuse clients that do not say their version.
-	Require bool `yaml:"require" default:"false"`
+	Require bool `key:"require" default:"false"`
 	// Client name → its oldest version (semver).
-	Versions map[string]string `yaml:",rest" keys:"client" check:"version"`
+	Versions map[string]string `key:",rest" keys:"client" check:"version"`
 }
 
 // Repeats says how repeats are told from originals.
 type Repeats struct {
 	// How long a request is remembered.
-	Window time.Duration `yaml:"window" default:"60s" range:"1s..1h"`
+	Window time.Duration `key:"window" default:"60s" range:"1s..1h"`
 	// Memory of the sightings, fixed.
-	Memory Size `yaml:"memory" default:"32MiB" range:"1MiB..4GiB"`
+	Memory Size `key:"memory" default:"32MiB" range:"1MiB..4GiB"`
 	// outcome: a repeat of what succeeded is a poll, not a retry. any: every repeat is a retry.
-	Mode string `yaml:"mode" default:"outcome" oneof:"outcome any"`
+	Mode string `key:"mode" default:"outcome" oneof:"outcome any"`
 	// The largest body that is digested to tell requests apart.
-	BodyLimit Size `yaml:"body_limit" default:"64KiB" range:"1KiB..16MiB"`
+	BodyLimit Size `key:"body_limit" default:"64KiB" range:"1KiB..16MiB"`
 	// Requests that fail the same way each time.
-	Hopeless Hopeless `yaml:"hopeless"`
+	Hopeless Hopeless `key:"hopeless"`
 }
 
 // Hopeless says what a hopeless repeat is, and what becomes of it.
 type Hopeless struct {
 	// Equal deterministic failures that make the next one hopeless.
-	After int `yaml:"after" default:"3" range:"1..7"`
+	After int `key:"after" default:"3" range:"1..7"`
 	// Answer hopeless repeats from memory.
-	ShortCircuit bool `yaml:"short_circuit" default:"false"`
+	ShortCircuit bool `key:"short_circuit" default:"false"`
 }
 
 // Admission says who enters when the house is almost full.
 type Admission struct {
 	// enforce, or observe: decide, count and log, but admit.
-	Mode string `yaml:"mode" default:"enforce" oneof:"enforce observe"`
+	Mode string `key:"mode" default:"enforce" oneof:"enforce observe"`
 	// Requests at once that the service sustains, per replica: auto learns it; a number fixes it; {initial, min, max} bounds what is learned.
-	Capacity Capacity `yaml:"capacity"`
+	Capacity Capacity `key:"capacity" default:"auto"`
 	// priority: originals first, whatever is free is used. reserve: a part is kept for originals.
-	Policy string `yaml:"policy" default:"priority" oneof:"priority reserve"`
+	Policy string `key:"policy" default:"priority" oneof:"priority reserve"`
 	// The fraction kept for originals under policy reserve; 0 keeps none.
-	Reserve float64 `yaml:"reserve" default:"0.3" range:"0..0.95" hint:"0.3 keeps 30% of the capacity for originals"`
+	Reserve float64 `key:"reserve" default:"0.3" range:"0..0.95" hint:"0.3 keeps 30% of the capacity for originals"`
 	// How long an original may wait for a permit; 0: no queue.
-	QueueWait time.Duration `yaml:"queue_wait" default:"100ms" range:"0..10s"`
+	QueueWait time.Duration `key:"queue_wait" default:"100ms" range:"0..10s"`
 	// Streams at once: auto (0 here) is ten times the capacity.
-	Streams int `yaml:"streams" default:"auto" zero:"auto" range:"1..1000000"`
+	Streams int `key:"streams" default:"auto" zero:"auto" range:"1..1000000"`
 }
 
 // Capacity is the number of requests at once, fixed or learned.
 type Capacity struct {
 	// Static is the fixed capacity; 0 means that it is learned.
-	Static int `yaml:"-"`
+	Static int `key:"-"`
 	// Where learning starts.
-	Initial int `yaml:"initial" default:"32" range:"1..1000000"`
+	Initial int `key:"initial" default:"32" range:"1..1000000"`
 	// The least that is ever allowed.
-	Min int `yaml:"min" default:"2" range:"1..1000000"`
+	Min int `key:"min" default:"2" range:"1..1000000"`
 	// The most that is ever allowed. In a fleet: the service's hard bound divided by the replicas.
-	Max int `yaml:"max" default:"1000" range:"1..1000000"`
+	Max int `key:"max" default:"1000" range:"1..1000000"`
 }
 
 // Slots says when refused clients may return.
 type Slots struct {
 	// calendar: booked instants. spread: by the number of the waiting. hash: by the client's hash.
-	Mode string `yaml:"mode" default:"calendar" oneof:"calendar spread hash"`
+	Mode string `key:"mode" default:"calendar" oneof:"calendar spread hash"`
 	// The shortest wait, up to half of the horizon; 10s unless set when mode is hash.
-	Base time.Duration `yaml:"base" default:"1s" range:"100ms..10m"`
+	Base time.Duration `key:"base" default:"1s" range:"100ms..10m"`
 	// The longest wait.
-	Horizon time.Duration `yaml:"horizon" default:"10m" range:"10s..1h"`
+	Horizon time.Duration `key:"horizon" default:"10m" range:"10s..1h"`
 	// How late a client may come to its instant; a tenth of the wait if that is longer.
-	Grace time.Duration `yaml:"grace" default:"5s" range:"1s..10m"`
+	Grace time.Duration `key:"grace" default:"5s" range:"1s..10m"`
 }
 
 // Keys are the secrets that replicas share.
 type Keys struct {
 	// One key a line, of at least 32 characters; the first signs, all verify. Empty: random, so that tickets end with the process.
-	File string `yaml:"file" default:"" check:"file"`
+	File string `key:"file" default:"" check:"file"`
 }
 
 // Contract says how refusals speak.
 type Contract struct {
 	// en: problem+json (RFC 9457). pt-BR: the vocabulary of the source article.
-	Dialect string `yaml:"dialect" default:"en" oneof:"en pt-BR"`
+	Dialect string `key:"dialect" default:"en" oneof:"en pt-BR"`
 	// The page whose anchors are the codes, for a problem's type. Empty: the project's own page.
-	TypeBase string `yaml:"type_base" default:"" check:"typebase"`
+	TypeBase string `key:"type_base" default:"" check:"typebase"`
 	// What browsers may read.
-	CORS CORS `yaml:"cors"`
+	CORS CORS `key:"cors"`
 }
 
 // CORS says which pages may read refusals with credentials.
 type CORS struct {
 	// Origins answered by name, with credentials; all others get *.
-	Origins []string `yaml:"origins" default:"[]" check:"origin"`
+	Origins []string `key:"origins" default:"[]" check:"origin"`
 }
 
 // Telemetry says what is measured.
 type Telemetry struct {
 	// How many clients get series of their own; 0: none.
-	TopClients int `yaml:"top_clients" default:"20" range:"0..1000"`
+	TopClients int `key:"top_clients" default:"20" range:"0..1000"`
 }

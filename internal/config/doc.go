@@ -14,7 +14,7 @@
 // environment, the JSON schema (docs/config.schema.json) and the reference
 // (docs/configuration.md) are all read from there, so that nothing is said twice.
 //
-// The tags: yaml (the key; ",rest" takes the keys that no other field names),
+// The tags: key (its name; ",rest" takes the keys that no other field names),
 // default (as written in a file), oneof (the words), range (both ends allowed),
 // zero (the word that stands for 0), check (a rule of checks.go for text), keys
 // (such a rule for the keys of a table), hint (what a problem advises).

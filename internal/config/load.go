@@ -56,7 +56,7 @@ func Load(in Input) (c *Config, warnings []Problem, err error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name) //nolint:gosec // the operator names the file
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,8 @@ func (l *loader) load(in Input, data []byte) (*Config, []Problem, error) {
 	}
 	l.readEnv(v)
 	l.readFlags(in.Flags, v)
-	if l.derive(); !l.blind {
+	l.derive()
+	if !l.blind {
 		l.contradictions(in)
 	}
 	l.problems.sort()
@@ -160,18 +161,18 @@ func setDefault(f *schema, v reflect.Value) {
 	if f.kind == kindScalar {
 		value, bad := f.scalar.parse(f.rule.fallback, &f.rule)
 		if bad != nil {
-			panic("config: default: " + bad.message)
+			brokenf("default of %s: %s", f.key, bad.message)
 		}
 		v.Set(reflect.ValueOf(value))
 		return
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(f.rule.fallback), &doc); err != nil || len(doc.Content) != 1 {
-		panic("config: default of " + f.key + " is not YAML")
+		brokenf("default of %s is not YAML", f.key)
 	}
 	l := newLoader(Input{})
 	(&reader{l, nobody.src}).read(f, doc.Content[0], f.key, v)
 	if len(l.problems) > 0 {
-		panic("config: default: " + l.problems.Error())
+		brokenf("default of %s: %v", f.key, l.problems)
 	}
 }

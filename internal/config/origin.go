@@ -55,6 +55,7 @@ func (o origin) String() string {
 		return o.src.name + ":" + strconv.Itoa(o.line)
 	case fromEnv, fromFlag:
 		return o.src.name
+	case fromNobody:
 	}
 	return "default"
 }

@@ -64,7 +64,7 @@ func (p Problem) String() string {
 
 // Problems is every problem of a configuration, in the order of the file, then
 // of the variables, then of the flags.
-type Problems []Problem
+type Problems []Problem //nolint:errname // they are what a configuration has, and a report to people
 
 // Error writes all of them, a line break between two.
 func (ps Problems) Error() string {

@@ -11,6 +11,7 @@ import (
 // reader reads nodes of one source into the values of a configuration.
 type reader struct {
 	*loader
+
 	src *source
 }
 
@@ -71,8 +72,9 @@ func nodeName(n *yaml.Node) string {
 		return "a list"
 	case yaml.MappingNode:
 		return "a section"
+	default:
+		return "a single value"
 	}
-	return "a single value"
 }
 
 func (r *reader) readScalar(s *schema, n *yaml.Node, path string, v reflect.Value) {
@@ -132,7 +134,7 @@ func (r *reader) readShort(s *schema, n *yaml.Node, path string, v reflect.Value
 	v.SetZero()
 	setDefaults(s, v)
 	r.origins.forgetUnder(path)
-	record := v.Addr().Interface().(shorthand)
+	record := shorthandOf(v)
 	if f := record.readShort(text); f != nil {
 		r.fail(n, path, f.message, f.hint)
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -97,7 +97,7 @@ func (p *printer) key(s *schema, v reflect.Value, path string, depth int) {
 		p.table(s, v, path, depth+1)
 	case kindRecord:
 		if s.short {
-			if text, ok := v.Addr().Interface().(shorthand).printShort(); ok {
+			if text, ok := shorthandOf(v).printShort(); ok {
 				p.line(depth, s.key+": "+text, comment)
 				return
 			}
@@ -134,7 +134,7 @@ func (p *printer) list(s *schema, v reflect.Value, path string, depth int, comme
 }
 
 func (p *printer) table(s *schema, v reflect.Value, path string, depth int) {
-	entries, _ := v.Interface().(map[string]string)
+	entries, _ := reflect.TypeAssert[map[string]string](v)
 	for _, k := range slices.Sorted(maps.Keys(entries)) {
 		value := plain(s.elem, v.MapIndex(reflect.ValueOf(k)))
 		p.line(depth, quote(k)+": "+value, p.origins.of(join(path, k)).String())
@@ -143,7 +143,7 @@ func (p *printer) table(s *schema, v reflect.Value, path string, depth int) {
 
 // plain writes a scalar, quoted where YAML would read something else.
 func plain(s *schema, v reflect.Value) string {
-	text := s.scalar.print(v.Interface())
+	text := s.scalar.print(v)
 	if s.rule.zero != "" && v.IsZero() {
 		text = s.rule.zero
 	}
@@ -152,7 +152,7 @@ func plain(s *schema, v reflect.Value) string {
 	}
 	text = escape(text)
 	if s.scalar.quoted && ambiguous.MatchString(text) {
-		return quoted(text)
+		return strconv.Quote(text)
 	}
 	return quote(text)
 }
@@ -163,22 +163,12 @@ var bare = regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9_./+@%=~-]*(:[A-Za-z0-9_./
 // ambiguous is what is text here, and a number or a word to YAML.
 var ambiguous = regexp.MustCompile(`^([-+.0-9].*|(?i:y|n|yes|no|on|off|true|false|null))$`)
 
+// quote quotes what is not bare. The escapes of Go are all escapes of YAML.
 func quote(text string) string {
 	if bare.MatchString(text) {
 		return text
 	}
-	return quoted(text)
-}
-
-// quoted writes a JSON string, which YAML reads as the same text.
-func quoted(text string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(text) != nil {
-		return `""`
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strconv.Quote(text)
 }
 
 // CheckFiles opens every file that the configuration names and returns
@@ -191,12 +181,12 @@ func (c *Config) CheckFiles() error {
 		if name == "" {
 			return
 		}
-		f, err := os.Open(name) //nolint:gosec // the operator names the file
+		f, err := os.Open(name)
 		if err == nil {
 			err = f.Close()
 		}
 		if err != nil {
-			l.wrong(path, "", "%s cannot be read: %s", show(name), reason(err))
+			l.wrongf(path, "", "%s cannot be read: %s", show(name), reason(err))
 		}
 	}
 	for i, ln := range c.Listen {

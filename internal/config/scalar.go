@@ -22,7 +22,7 @@ type scalarType struct {
 	name   string // in the reference: duration, size, …
 	hint   string // when neither the key nor the fault has a better one
 	parse  func(text string, r *rule) (any, *fault)
-	print  func(v any) string
+	print  func(v reflect.Value) string
 	schema func(r *rule) map[string]any
 	// quoted values are text, and are quoted where YAML would read something else.
 	quoted bool
@@ -59,7 +59,7 @@ var stringType = &scalarType{
 		}
 		return text, nil
 	},
-	print: func(v any) string { return v.(string) },
+	print: func(v reflect.Value) string { return v.String() },
 	schema: func(r *rule) map[string]any {
 		if len(r.oneOf) == 0 {
 			return map[string]any{"type": "string"}
@@ -104,8 +104,8 @@ var boolType = &scalarType{
 		}
 		return b, nil
 	},
-	print:  func(v any) string { return strconv.FormatBool(v.(bool)) },
-	schema: func(*rule) map[string]any { return map[string]any{"type": "boolean"} },
+	print:  func(v reflect.Value) string { return strconv.FormatBool(v.Bool()) },
+	schema: func(*rule) map[string]any { return map[string]any{"enum": []any{true, false, "on", "off"}} },
 }
 
 func boolOf(text string) (value, ok bool) {
@@ -130,7 +130,7 @@ var intType = &scalarType{
 		}
 		return n, r.within(float64(n), text)
 	},
-	print: func(v any) string { return strconv.Itoa(v.(int)) },
+	print: func(v reflect.Value) string { return strconv.FormatInt(v.Int(), 10) },
 	schema: func(r *rule) map[string]any {
 		s := map[string]any{"type": "integer"}
 		r.bound(s)
@@ -169,7 +169,7 @@ var fractionType = &scalarType{
 		}
 		return x, r.within(x, text)
 	},
-	print: func(v any) string { return strconv.FormatFloat(v.(float64), 'g', -1, 64) },
+	print: func(v reflect.Value) string { return strconv.FormatFloat(v.Float(), 'g', -1, 64) },
 	schema: func(r *rule) map[string]any {
 		s := map[string]any{"type": "number"}
 		r.bound(s)
@@ -191,9 +191,10 @@ var durationType = &scalarType{
 		}
 		return d, r.within(float64(d), text)
 	},
-	print: func(v any) string { return printDuration(v.(time.Duration)) },
+	print: func(v reflect.Value) string { return printDuration(time.Duration(v.Int())) },
 	schema: func(*rule) map[string]any {
-		return map[string]any{"type": []any{"string", "integer"}, "pattern": durationPattern}
+		// The only number without a unit is 0.
+		return map[string]any{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0}
 	},
 }
 
@@ -219,7 +220,7 @@ var sizeType = &scalarType{
 		}
 		return s, r.within(float64(s), text)
 	},
-	print: func(v any) string { return v.(Size).String() },
+	print: func(v reflect.Value) string { return Size(v.Int()).String() },
 	schema: func(*rule) map[string]any {
 		return map[string]any{"type": []any{"string", "integer"}, "pattern": sizePattern}
 	},
@@ -268,13 +269,14 @@ var urlType = &scalarType{
 		}
 		return u, nil
 	},
-	print: func(v any) string {
-		u := *v.(*url.URL)
+	print: func(v reflect.Value) string {
+		u, _ := reflect.TypeAssert[*url.URL](v)
 		if u.User == nil {
 			return u.String()
 		}
-		u.User = nil
-		return strings.Replace(u.String(), "://", "://"+redacted+"@", 1)
+		anonymous := *u
+		anonymous.User = nil
+		return strings.Replace(anonymous.String(), "://", "://"+redacted+"@", 1)
 	},
 	schema: func(*rule) map[string]any { return map[string]any{"type": "string"} },
 }
@@ -301,7 +303,7 @@ var prefixType = &scalarType{
 		}
 		return p, nil
 	},
-	print:  func(v any) string { return v.(netip.Prefix).String() },
+	print:  func(v reflect.Value) string { p, _ := reflect.TypeAssert[netip.Prefix](v); return p.String() },
 	schema: func(*rule) map[string]any { return map[string]any{"type": "string"} },
 }
 
@@ -317,7 +319,7 @@ var tlsVersionType = &scalarType{
 		}
 		return nil, &fault{message: show(text) + " is not a version of TLS that is spoken here"}
 	},
-	print:  func(v any) string { return v.(TLSVersion).String() },
+	print:  func(v reflect.Value) string { p, _ := reflect.TypeAssert[TLSVersion](v); return p.String() },
 	schema: func(*rule) map[string]any { return map[string]any{"enum": []any{"1.2", "1.3", 1.2, 1.3}} },
 }
 

@@ -53,8 +53,12 @@ var root = sync.OnceValue(func() *schema {
 	return compile(reflect.TypeFor[Config](), rule{})
 })
 
-// compile panics on a tag that makes no sense: that is a bug of this package,
-// and every test finds it.
+// brokenf ends the program for a tag that makes no sense. Tags are constants: the
+// first test that runs finds it, and no input can.
+func brokenf(format string, args ...any) {
+	panic("config: " + fmt.Sprintf(format, args...)) //nolint:forbidigo // a broken invariant of our own
+}
+
 func compile(t reflect.Type, r rule) *schema {
 	s := &schema{typ: t, rule: r, short: reflect.PointerTo(t).Implements(reflect.TypeFor[shorthand]())}
 	if st := scalars[t]; st != nil {
@@ -73,34 +77,23 @@ func compile(t reflect.Type, r rule) *schema {
 		s.kind = kindRecord
 		compileFields(s)
 	default:
-		panic(fmt.Sprintf("config: no key can be a %v", t))
+		brokenf("no key can be a %v", t)
 	}
 	return s
 }
 
 func compileFields(s *schema) {
-	for f := range fieldsOf(s.typ) {
-		key, rest := f.Tag.Get("yaml"), false
+	for f := range s.typ.Fields() {
+		key, rest := strings.CutSuffix(f.Tag.Get("key"), ",rest")
 		if key == "-" || !f.IsExported() {
 			continue
 		}
-		key, rest = strings.CutSuffix(key, ",rest")
 		c := compile(f.Type, ruleOf(f))
 		c.key, c.owner, c.field = key, s.typ, f
 		if rest {
 			s.rest = c
 		} else {
 			s.fields = append(s.fields, c)
-		}
-	}
-}
-
-func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
-				return
-			}
 		}
 	}
 }
@@ -128,7 +121,7 @@ func ruleOf(f reflect.StructField) rule {
 func named(name string) func(string) *fault {
 	c := checks[name]
 	if c == nil {
-		panic("config: no check is named " + name)
+		brokenf("no check is named %s", name)
 	}
 	return c
 }
@@ -136,7 +129,7 @@ func named(name string) func(string) *fault {
 func bound(t reflect.Type, text string) float64 {
 	v, f := scalars[t].parse(text, &rule{})
 	if f != nil {
-		panic("config: range: " + f.message)
+		brokenf("range: %s", f.message)
 	}
 	return reflect.ValueOf(v).Convert(reflect.TypeFor[float64]()).Float()
 }
@@ -179,6 +172,7 @@ func (s *schema) name() string {
 		return "a list"
 	case kindRecord, kindTable:
 		return "a section of its own keys"
+	case kindScalar:
 	}
 	return "a single value"
 }
@@ -192,9 +186,10 @@ func (s *schema) form() string {
 		return "table of " + s.elem.form()
 	case kindRecord:
 		if s.short {
-			return reflect.New(s.typ).Interface().(shorthand).shortForm() + " | section"
+			return newShorthand(s.typ).shortForm() + " | section"
 		}
 		return "section"
+	case kindScalar:
 	}
 	if len(s.rule.oneOf) > 0 {
 		return strings.Join(s.rule.oneOf, " | ")

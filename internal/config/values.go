@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 )
 
@@ -44,10 +45,10 @@ func (v TLSVersion) String() string {
 }
 
 // Auto reports whether the capacity is learned.
-func (c Capacity) Auto() bool { return c.Static == 0 }
+func (c *Capacity) Auto() bool { return c.Static == 0 }
 
 // Ceiling is the most that the capacity can ever be.
-func (c Capacity) Ceiling() int {
+func (c *Capacity) Ceiling() int {
 	if c.Auto() {
 		return c.Max
 	}
@@ -73,6 +74,15 @@ type shorthand interface {
 	shortSchema() map[string]any
 	shortForm() string
 }
+
+// shorthandOf returns a value of a type that has one, as schema.short says.
+func shorthandOf(v reflect.Value) shorthand {
+	s, _ := reflect.TypeAssert[shorthand](v.Addr())
+	return s
+}
+
+// newShorthand returns a fresh one, to ask what it looks like.
+func newShorthand(t reflect.Type) shorthand { return shorthandOf(reflect.New(t).Elem()) }
 
 var (
 	_ shorthand = (*Capacity)(nil)
