@@ -110,36 +110,35 @@ func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot) {
 	t := s.clients[sd]
 	m := t.lock(key)
 	defer m.Unlock()
-	rec := t.open(key)
+	// No booking ends later than that; what it says of shares ends with them.
+	rec := t.open(key, sec+int64((c.horizon+max(c.grace, c.horizon/10))/time.Second)+1)
 	n, free := rec.bookings(sec)
 	// The unbelieved have no class to lose, so what they lose is their place.
 	outcast := r.Slot.Disobedient && !r.Client.Class.Believed()
 	if n >= maxBookings || outcast {
 		free = -1
 	}
-	due, real := c.instant(now, r, rec, sd, free >= 0)
-	if !real {
+	if free < 0 {
 		v.flags |= slotPlain
-		free = -1
 	}
+	due := c.instant(now, r, rec, sd, free >= 0)
 	v.due = due / 1e6
 	v.window = c.windowOf(time.Duration(due - ns))
 	if free >= 0 {
 		rec.ends[free] = seconds32(v.ends() / 1000)
 	}
-	rec.lives(v.ends()/1000 + 1)
 }
 
-// instant chooses by the mode. Of its result, in Unix nanoseconds, whole
-// milliseconds may be taken: it is never early by that.
-func (c *Calendar) instant(now time.Time, r *comporta.Request, rec *record, sd side, inShare bool) (due int64, real bool) {
+// instant chooses by the mode, in Unix nanoseconds. Cutting the result to whole
+// milliseconds never makes it early.
+func (c *Calendar) instant(now time.Time, r *comporta.Request, rec *record, sd side, inShare bool) (due int64) {
 	floor := (now.Add(c.base).UnixNano() + 999_999) / 1e6 * 1e6
 	switch {
 	case c.mode == ModeHash:
 		h := c.state.seed.Start().Uint(r.Client.Key).Name()
-		return c.within(floor, now, within(h, spreadWidth)), inShare
+		return c.within(floor, now, pick(h, spreadWidth))
 	case c.mode == ModeSpread || !inShare:
-		return c.within(floor, now, within(r.Slot.Operation, c.spreadOf())), inShare
+		return c.within(floor, now, pick(r.Slot.Operation, c.spreadOf()))
 	}
 	return c.place(floor, now, r.Slot.Operation, rec, sd)
 }
@@ -149,8 +148,8 @@ func (c *Calendar) within(floor int64, now time.Time, d time.Duration) int64 {
 	return min(floor+int64(d), max(floor, now.Add(c.horizon).UnixNano()))
 }
 
-// within picks a duration below width by a hash, in whole milliseconds.
-func within(h uint64, width time.Duration) time.Duration {
+// pick chooses a duration below width by a hash, in whole milliseconds.
+func pick(h uint64, width time.Duration) time.Duration {
 	ms := uint64(width / time.Millisecond) //nolint:gosec // positive
 	return time.Duration(mix(h)%max(ms, 1)) * time.Millisecond
 }
@@ -172,30 +171,35 @@ func (c *Calendar) spreadOf() time.Duration {
 	return min(max(width, spreadWidth), c.horizon-c.base)
 }
 
-// place takes a place in the schedule of a side.
-func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd side) (due int64, real bool) {
+// place takes a place in the schedule of a side, as near as the client's share allows.
+func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd side) (due int64) {
 	s := c.state
 	w, cost, round := &s.words[sd], s.costOf(sd, now.Unix()), s.countClient(rec, sd)
 	latest, horizon := c.latest(floor, now)
-	start, ok := max(rec.next, floor), false
-	if rec.next-floor > int64(2*MaxHorizon) {
-		start = floor // the clock stepped back
+	// Anywhere in the last quarter of what there is: on its very edge, all that
+	// do not fit would come at once.
+	edge := max(floor, latest-int64(pick(op, time.Duration((latest-now.UnixNano())/4))))
+
+	share := rec.next
+	if share-floor > int64(2*MaxHorizon) {
+		share = floor // the clock stepped back
 	}
-	if start/1e9 > w.peek(floor)/1e9 {
-		due, ok = w.takeAhead(start, latest, cost)
+	begin, ok := share, false
+	if begin > latest {
+		begin = edge
+	}
+	if begin/1e9 > w.peek(floor)/1e9 {
+		due, ok = w.takeAhead(begin, latest, cost)
 	} else {
 		due, ok = w.take(floor, latest, cost)
 	}
-	if !ok {
-		// Piled on the edge they would all come at once. The schedule stays where
-		// it is: it is full up to there. Of the unbelieved, what does not fit
-		// into the horizon is more than the hour has, and gets no place.
-		last := (latest - now.UnixNano()) / 4
-		due = max(floor, latest-int64(within(op, time.Duration(last))))
-		return due, sd == believed || latest < horizon
+	rec.next = min(max(share, due)+min(cost*round, int64(MaxHorizon)), horizon)
+	if ok {
+		return due
 	}
-	rec.next = max(start, due) + min(cost*round, int64(MaxHorizon))
-	return due, true
+	// The schedule is full up to there, and stays where it is.
+	s.counters.beyond.Add(1)
+	return edge
 }
 
 // costOf is the cost of a place: while both sides ask, the believed have 80 % of

@@ -305,7 +305,7 @@ func TestShare_Believed(t *testing.T) {
 	h.want(r, comporta.SlotEarly)
 	h.now = b.Due
 	h.want(r, comporta.SlotPlain)
-	// The others have ended meanwhile: the share is free again.
+	h.later(time.Minute) // the others have ended: the share is free again
 	if h.look(ask(c, 99)).Crowding {
 		t.Error("crowding after every booking ended")
 	}

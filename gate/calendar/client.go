@@ -21,7 +21,6 @@ const (
 // record is what the calendar knows of a client, or of a network.
 type record struct {
 	next    int64               // Unix nanoseconds: where the client's next fair place begins
-	until   uint32              // Unix seconds: the record says nothing after that
 	struck  uint32              // Unix seconds of the last strike
 	strikes uint32              // early arrivals since the last redeemed slot
 	round   uint32              // the round in which it was last counted as asking
@@ -60,28 +59,27 @@ func (r *record) strike(sec int64) {
 	}
 	r.strikes = min(r.strikes+1, 1<<16)
 	r.struck = seconds32(sec)
-	r.lives(sec + strikeMemory)
 }
 
 func (r *record) disobedient(sec int64) bool {
 	return r.strikes >= maxStrikes && sec-int64(r.struck) <= strikeMemory
 }
 
-func (r *record) lives(sec int64) { r.until = max(r.until, seconds32(sec)) }
-
 // seconds32 holds Unix seconds until 2106.
 func seconds32(sec int64) uint32 { return uint32(min(max(sec, 0), 1<<32-1)) } //nolint:gosec // bounded
 
 const lineRecords = 4
 
-// clientLine keeps the keys together, so that a look-up reads one cache line of
-// each of two lines, and then one record.
+// clientLine keeps the keys together, and apart from the records, so that a
+// look-up reads one cache line of each of two lines, and then one record.
 type clientLine struct {
 	key    [lineRecords]uint64 // 0 = empty
+	until  [lineRecords]uint32 // Unix seconds: after that the record says nothing
+	_      [16]byte            // to the end of the cache line
 	record [lineRecords]record
 }
 
-const clientLineBytes = lineRecords * (8 + 24 + 4*maxBookings)
+const clientLineBytes = 64 + lineRecords*(24+4*maxBookings)
 
 // clientTable holds records in fixed memory, as dueTable does. A full pair of
 // lines gives up the record that ends soonest.
@@ -125,21 +123,24 @@ func (t *clientTable) find(key uint64) *record {
 	return nil
 }
 
-// open returns the record of a key, a fresh one if there is none. Under lock.
-func (t *clientTable) open(key uint64) *record {
-	if r := t.find(key); r != nil {
-		return r
-	}
+// open returns the record of a key, a fresh one if there is none, and keeps it at
+// least until the given Unix second. Under lock.
+func (t *clientTable) open(key uint64, until int64) *record {
 	a, b := t.lines2(key)
 	victim, place := a, 0
 	for _, l := range [2]*clientLine{a, b} {
 		for i := range l.key {
-			if l.record[i].until < victim.record[place].until || l.key[i] == 0 && victim.key[place] != 0 {
+			if l.key[i] == key {
+				l.until[i] = max(l.until[i], seconds32(until))
+				return &l.record[i]
+			}
+			if l.until[i] < victim.until[place] { // empty places are of the year 1970
 				victim, place = l, i
 			}
 		}
 	}
-	victim.key[place], victim.record[place] = key, record{}
+	victim.key[place], victim.until[place] = key, seconds32(until)
+	victim.record[place] = record{}
 	return &victim.record[place]
 }
 

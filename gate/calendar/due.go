@@ -127,7 +127,7 @@ func (t *dueTable) put(op uint64, s slot, now int64) (evicted bool) {
 	var (
 		victim *dueLine
 		place  int
-		worst  = victimRank{rank: s.rank() + 1}
+		worst  = victimRank{rank: s.rank(), due: -1} // it gives way to none of a higher rank
 	)
 	for _, l := range [2]*dueLine{a, b} {
 		for i := range l.op {

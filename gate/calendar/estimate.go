@@ -215,7 +215,11 @@ func (s *State) count(last, sec int64) {
 		m.best[m.next%muWindow] = good / seconds
 		m.next++
 	}
-	m.lambda.add(float64(s.arrivals.Swap(0))/seconds, 1-keep(keepRate), keep(keepRate))
+	// In an outage nobody enters, and what the unbelieved would bring cannot be
+	// counted: what came when it began is the best guess for its end.
+	if fresh := float64(s.arrivals.Swap(0)) / seconds; !outage || fresh > m.lambda.value(0) {
+		m.lambda.add(fresh, 1-keep(keepRate), keep(keepRate))
+	}
 	if n := float64(s.timed.Load()); n > 0 {
 		m.wait.add(float64(s.latency.Load())/n/1e9, 1-keepRate, keepRate)
 	}

@@ -162,7 +162,7 @@ func (s *State) strike(c *comporta.Client, sec int64) {
 	t, key := s.clients[sideOf(c, false)], nonzero(c.Key)
 	m := t.lock(key)
 	defer m.Unlock()
-	t.open(key).strike(sec)
+	t.open(key, sec+strikeMemory).strike(sec)
 	s.counters.struck.Add(1)
 	s.disturb((sec + strikeMemory) * 1000)
 }

@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -72,19 +73,15 @@ func (r *dueRing) between(from, to int64) dueCounts {
 
 // DueWithin says how many requests to expect at their instants from now until d
 // later: the slots given out, each by the chance that slots of its kind are
-// redeemed. Instants that took no place are not counted. It looks at 4 words for
-// each second, and rounds up, to whole quarters of a second and to whole requests.
+// redeemed. Instants that took no place are not counted. It reads 4 words for
+// each second, and rounds up, to whole quarters of a second and whole requests.
+//
+// Of the unbelieved no more are expected than the service can spare: a flood of
+// them, pushed to the end of the schedule, is not to close the door to others.
 func (c *Calendar) DueWithin(now time.Time, d time.Duration) int {
 	s := c.state
 	from := now.UnixMilli()
 	n := s.due.between(from, from+d.Milliseconds())
-	var expected float64
-	for side := range sides {
-		expected += float64(n[side]) * s.shown[side].load()
-	}
-	whole := int(expected)
-	if float64(whole) < expected {
-		whole++
-	}
-	return whole
+	rest := min(float64(n[others])*s.shown[others].load(), s.spare.load()*max(d.Seconds(), 1)+1)
+	return int(math.Ceil(float64(n[believed])*s.shown[believed].load() + rest))
 }

@@ -20,7 +20,7 @@ const (
 // used by several calendars at once. Its memory is fixed when it is made.
 //
 // One half of the bytes holds the instants (16 bytes each), a quarter the
-// believed identities and a quarter the networks of the rest (96 bytes each).
+// believed identities and a quarter the networks of the rest (104 bytes each).
 // With the default 16 MiB that is 516,000 instants, 43,000 identities and 43,000
 // networks.
 type State struct {
@@ -87,7 +87,7 @@ func (s *State) disturb(until int64) {
 type counters struct {
 	booked, plain, kept           atomic.Uint64
 	redeemed, aged, early, struck atomic.Uint64
-	evicted                       atomic.Uint64
+	evicted, beyond               atomic.Uint64
 	forged, foreign, expired, old atomic.Uint64
 }
 
@@ -100,6 +100,7 @@ type Stats struct {
 	Aged     uint64 // those refused there before
 	Early    uint64 // requests before their instant
 	Struck   uint64 // early arrivals that were held against a client
+	Beyond   uint64 // new instants for which the schedule had no place within its bound
 	Evicted  uint64 // instants lost to a full table: their tickets still hold
 
 	TicketsForged  uint64 // our key id, but not our MAC for this operation
@@ -114,7 +115,7 @@ func (s *State) Stats() Stats {
 	return Stats{
 		Booked: c.booked.Load(), Plain: c.plain.Load(), Kept: c.kept.Load(),
 		Redeemed: c.redeemed.Load(), Aged: c.aged.Load(), Early: c.early.Load(), Struck: c.struck.Load(),
-		Evicted:       c.evicted.Load(),
+		Beyond: c.beyond.Load(), Evicted: c.evicted.Load(),
 		TicketsForged: c.forged.Load(), TicketsForeign: c.foreign.Load(),
 		TicketsExpired: c.expired.Load(), TicketsUsed: c.old.Load(),
 	}
