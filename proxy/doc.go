@@ -1,0 +1,38 @@
+// Package proxy forwards requests to the service behind the gate.
+//
+// # Basics
+//
+// A [Proxy] is an http.Handler over one or more equal upstreams. It forwards what
+// the caller sent, byte for byte where a byte can carry meaning (path, query,
+// body), and streams what comes back: each message of an event stream or a gRPC
+// call at once, informational answers, trailers announced or not, and upgraded
+// connections.
+//
+// Hop-by-hop headers end here in both directions. So do forwarding headers and
+// Comporta-* of the caller: Forward writes the former afresh. Comporta-* of the
+// upstream are removed, for only the gate may speak in its own name.
+//
+// # No hidden replays
+//
+// A defence against retries must not retry in secret. http.Transport sends a
+// request again when a reused connection breaks, if the request looks idempotent:
+// a GET, or an empty POST with an Idempotency-Key. The service then executes
+// twice what the caller asked once. The proxy takes that look away (see seal), so
+// a request of which a byte may have left is never sent twice. What certainly
+// never left (a refused dial, a kept connection that died before the first byte)
+// moves on once, and Report says so.
+//
+// # Failures
+//
+// Every failure before the answer's head is named by a comporta.Reason and handed
+// to Fail: UpstreamUnavailable says that the service saw nothing,
+// UpstreamFailed and UpstreamTimeout that nobody knows. A caller's own broken body
+// is the caller's fault and never counts against the upstream.
+//
+// # Caveats
+//
+// Once the head of an answer has been sent, a failure can only be shown by
+// breaking the connection: ServeHTTP then panics with http.ErrAbortHandler, as it
+// does when the caller has left. Middleware around it must release what it holds
+// in a defer, and let that panic pass.
+package proxy

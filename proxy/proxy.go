@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/target"
+)
+
+// Proxy forwards requests; it is an http.Handler. Its methods may be called from
+// many goroutines. It starts no goroutine that outlives its requests and kept
+// connections; Close ends the latter.
+type Proxy struct {
+	config    Config
+	upstreams []*upstream
+}
+
+// New returns a Proxy. The error names every problem of the configuration.
+func New(c Config) (*Proxy, error) {
+	if err := c.problems(); err != nil {
+		return nil, err
+	}
+	c.withDefaults()
+	p := &Proxy{config: c}
+	for _, u := range c.Upstreams {
+		p.upstreams = append(p.upstreams, newUpstream(u, &p.config))
+	}
+	return p, nil
+}
+
+// Close closes the kept connections that no request uses. A Proxy that a reload
+// has replaced is closed when its last request has ended; one that is used again
+// afterwards dials anew.
+func (p *Proxy) Close() {
+	for _, up := range p.upstreams {
+		up.transport.CloseIdleConnections()
+	}
+}
+
+// ServeHTTP forwards r and relays the answer. It panics with
+// http.ErrAbortHandler when the caller can no longer be given a complete answer;
+// see the package comment.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect {
+		p.config.Fail(w, r, comporta.MethodNotAllowed, errors.New("proxy: CONNECT is not forwarded"))
+		return
+	}
+	if _, err := target.Canonical(r.URL); err != nil {
+		p.config.Fail(w, r, comporta.MalformedRequest, err)
+		return
+	}
+	x := newExchange(p, w, r)
+	defer x.end()
+	res, f := x.ask() //nolint:bodyclose // relay and tunnel close it
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		if err := x.tunnel(res); err != nil {
+			x.fail(&failure{reason: comporta.UpstreamFailed, err: err})
+		}
+		return
+	}
+	x.relay(res)
+}
+
+// failure is why an exchange ended without an answer.
+type failure struct {
+	reason comporta.Reason // ReasonNone: the caller left, nobody is to be answered
+	result comporta.Result // what the upstream is to be blamed for
+	stale  bool            // a kept connection had died before a byte was sent
+	err    error
+}
+
+// fail answers for a failed exchange. When the caller has left it breaks the
+// connection instead, so that nobody upstairs takes silence for success.
+func (x *exchange) fail(f *failure) {
+	if f.reason == comporta.ReasonNone {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to break an exchange in net/http
+	}
+	x.drain()
+	x.closeUnlessRead()
+	x.p.config.Fail(x.w, x.in, f.reason, f.err)
+}
+
+// left returns the failure of a request whose context has ended; nil while it
+// has not. asked says whether the upstream may have seen it.
+func left(ctx context.Context, asked bool) *failure {
+	err := ctx.Err()
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, context.DeadlineExceeded):
+		return &failure{reason: comporta.ReasonNone, result: comporta.ResultAbandoned, err: context.Cause(ctx)}
+	case asked:
+		return &failure{reason: comporta.UpstreamTimeout, result: comporta.ResultTimeout, err: err}
+	}
+	return &failure{reason: comporta.DeadlineExceeded, result: comporta.ResultAbandoned, err: err}
+}
+
+// spent reports whether a deadline leaves less than the millisecond in which it
+// can be told to an upstream.
+func spent(ctx context.Context, now time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && deadline.Sub(now) < time.Millisecond
+}

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tunnel joins the caller's connection with that of an upstream which has agreed
+// to switch protocols, until both have said all or one breaks. A nil error means
+// that the caller's connection was taken over; else nothing has been written.
+func (x *exchange) tunnel(res *http.Response) error {
+	service, ok := res.Body.(io.ReadWriteCloser)
+	if !ok {
+		return errors.New("proxy: the upstream's connection cannot be taken over")
+	}
+	defer func() { _ = service.Close() }() // its end is the end of the tunnel
+	if protocol := upgradeOf(res.Header); x.upgrade == "" || !strings.EqualFold(protocol, x.upgrade) {
+		return fmt.Errorf("proxy: the upstream switches to %q when %q was asked", protocol, x.upgrade)
+	}
+	h := x.w.Header()
+	copyAnswer(h, res.Header)
+	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{x.upgrade}
+	conn, buffered, err := http.NewResponseController(x.w).Hijack()
+	if err != nil {
+		for name := range res.Header {
+			delete(h, name)
+		}
+		return fmt.Errorf("proxy: switching protocols: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	// The end of the request's context (a drain, a deadline) ends the tunnel.
+	stop := context.AfterFunc(x.in.Context(), func() {
+		_ = conn.Close()
+		_ = service.Close()
+	})
+	defer stop()
+	if conn.SetDeadline(time.Time{}) != nil || writeSwitch(buffered.Writer, h) != nil {
+		return nil // the caller is gone, and its connection was ours
+	}
+	join(conn, fromCaller(conn, buffered.Reader), service)
+	return nil
+}
+
+// fromCaller reads what the server has read ahead, and then the connection itself:
+// the server's reader would cancel the request at the end of the input.
+func fromCaller(conn net.Conn, ahead *bufio.Reader) io.Reader {
+	if ahead.Buffered() == 0 {
+		return conn
+	}
+	first, err := ahead.Peek(ahead.Buffered())
+	if err != nil {
+		return conn // cannot be: so much is buffered
+	}
+	return io.MultiReader(bytes.NewReader(first), conn)
+}
+
+// writeSwitch writes the head of the 101 by hand: the server no longer owns the
+// connection.
+func writeSwitch(w *bufio.Writer, h http.Header) error {
+	if _, err := w.WriteString("HTTP/1.1 101 Switching Protocols\r\n"); err != nil {
+		return err
+	}
+	if err := h.Write(w); err != nil {
+		return err
+	}
+	if _, err := w.WriteString("\r\n"); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// join copies both ways. An end of input is passed on as such, and the other
+// direction goes on; an error ends both.
+func join(caller net.Conn, said io.Reader, service io.ReadWriteCloser) {
+	var both sync.WaitGroup
+	for _, way := range []struct {
+		dst io.Writer
+		src io.Reader
+	}{{service, said}, {caller, service}} {
+		both.Go(func() {
+			if pour(way.dst, way.src) != nil {
+				_ = caller.Close()
+				_ = service.Close()
+			}
+		})
+	}
+	both.Wait()
+}
+
+// pour copies from src to dst and ends dst's input when src's has ended.
+func pour(dst io.Writer, src io.Reader) error {
+	if _, err := io.Copy(dst, src); err != nil {
+		return err
+	}
+	if half, ok := dst.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed // it cannot be half closed: end both
+}

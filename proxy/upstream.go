@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// schemeH2C is the scheme of upstreams that speak HTTP/2 without TLS.
+const schemeH2C = "h2c"
+
+// upstream is one address of the service with its connections.
+type upstream struct {
+	url       *url.URL // as configured
+	scheme    string   // as the transport knows it
+	transport *http.Transport
+	inFlight  atomic.Int64
+}
+
+func newUpstream(u *url.URL, c *Config) *upstream {
+	dial := c.DialContext
+	t := &http.Transport{
+		// No Proxy: the environment of the process must not divert the service's traffic.
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			// The transport lets a dial go on for whoever comes next when its request has
+			// given up; it must end all the same.
+			ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
+			defer cancel()
+			conn, err := dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{Conn: conn}, nil
+		},
+		TLSClientConfig:        c.TLS.Clone(),
+		TLSHandshakeTimeout:    c.ConnectTimeout,
+		DisableCompression:     true, // bodies pass as they are
+		MaxConnsPerHost:        c.MaxConnections,
+		MaxIdleConnsPerHost:    c.MaxConnections,
+		IdleConnTimeout:        c.IdleTimeout,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: maxResponseHeader,
+		Protocols:              new(http.Protocols),
+	}
+	up := &upstream{url: u, scheme: u.Scheme, transport: t}
+	if u.Scheme == schemeH2C {
+		t.Protocols.SetUnencryptedHTTP2(true)
+		up.scheme = "http"
+	} else {
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(true)
+	}
+	return up
+}
+
+// pick chooses the less busy of two random upstreams other than not. It returns
+// nil only when there is no other. Two choices are enough to keep the fullest far
+// from the rest, without a scan (Mitzenmacher, "The power of two choices in
+// randomized load balancing").
+func (p *Proxy) pick(not *upstream) *upstream {
+	n := len(p.upstreams)
+	if n == 1 {
+		if p.upstreams[0] == not {
+			return nil
+		}
+		return p.upstreams[0]
+	}
+	i := rand.IntN(n)
+	j := (i + 1 + rand.IntN(n-1)) % n
+	a, b := p.upstreams[i], p.upstreams[j]
+	switch {
+	case a == not:
+		return b
+	case b == not:
+		return a
+	case b.inFlight.Load() < a.inFlight.Load():
+		return b
+	}
+	return a
+}
+
+// countedConn knows whether bytes were handed to the network, so that "nothing
+// was sent" is a fact and not a guess.
+type countedConn struct {
+	net.Conn
+
+	sent    atomic.Int64
+	writing atomic.Int64 // writes under way: some of their bytes may have left
+}
+
+// Write counts what it writes.
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.writing.Add(1)
+	n, err := c.Conn.Write(p)
+	c.sent.Add(int64(n))
+	c.writing.Add(-1)
+	return n, err
+}
+
+// CloseWrite ends the outgoing direction where the connection can do so: an
+// upgraded connection is closed one direction at a time.
+func (c *countedConn) CloseWrite() error {
+	if h, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return c.Close()
+}
+
+// connection is what is known of the connection that a try was given.
+type connection struct {
+	conn   *countedConn // nil where bytes cannot be told apart: many requests share HTTP/2
+	before int64        // bytes sent when the try got it
+}
+
+func (up *upstream) connection(conn net.Conn) connection {
+	if t, ok := conn.(*tls.Conn); ok {
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			return connection{}
+		}
+		conn = t.NetConn()
+	}
+	counted, ok := conn.(*countedConn)
+	if !ok || up.url.Scheme == schemeH2C {
+		return connection{}
+	}
+	return connection{conn: counted, before: counted.sent.Load()}
+}
+
+// untouched reports whether certainly no byte of the try was sent. It is asked
+// after the transport has closed the connection, so none can follow.
+func (c connection) untouched() bool {
+	return c.conn != nil && c.conn.writing.Load() == 0 && c.conn.sent.Load() == c.before
+}
