@@ -91,12 +91,14 @@ type arrival struct {
 	routeMost int // the same within its route
 }
 
-func (c *Controller) arrivalOf(now time.Time, r *comporta.Request, v View) arrival {
+// measure fills a in place: returned by value, it would cost as much again as the
+// rest of the decision.
+func (c *Controller) measure(a *arrival, now time.Time, r *comporta.Request, v View) {
 	i := r.Route
 	if i < 0 || i >= len(c.routes) {
 		i = 0
 	}
-	a := arrival{rank: rankOf(r, v.Attack), client: r.Client.Key, route: &c.routes[i]}
+	a.rank, a.client, a.route = rankOf(r, v.Attack), r.Client.Key, &c.routes[i]
 	a.limit, a.weight = c.size(a.route)
 	a.most = a.limit - a.weight
 	a.routeMost = a.most
@@ -109,7 +111,7 @@ func (c *Controller) arrivalOf(now time.Time, r *comporta.Request, v View) arriv
 		} else {
 			a.most = min(a.most, c.repeatCeiling(now, a.limit)-a.weight)
 		}
-		return a
+		return
 	}
 	due := min(max(v.DueSoon, 0), a.limit)
 	switch {
@@ -119,20 +121,20 @@ func (c *Controller) arrivalOf(now time.Time, r *comporta.Request, v View) arriv
 	case r.Slot.State == comporta.SlotEarly:
 		a.most = min(a.most, below(earlyLine, a.limit)-due)
 	}
-	return a
 }
 
 // AdmitAt decides on r, which the stages before have written on. An admitted
 // request holds the permit of the grant. It does not allocate unless the request
 // has to wait.
-func (c *Controller) AdmitAt(now time.Time, r *comporta.Request, v View) Grant {
-	a := c.arrivalOf(now, r, v)
+func (c *Controller) AdmitAt(now time.Time, r *comporta.Request, v View) (g Grant) {
+	var a arrival
+	c.measure(&a, now, r, v)
 	if c.observe {
 		return c.observeAt(now, &a)
 	}
 	inflight, waiting := c.state.count()
 	if waiting == 0 && inflight <= a.most {
-		if g, ok := c.enter(now, &a, false); ok {
+		if c.enter(&g.Permit, now, &a, false) {
 			return g
 		}
 		c.yield(now)
@@ -146,20 +148,20 @@ func (c *Controller) AdmitAt(now time.Time, r *comporta.Request, v View) Grant {
 	return c.admitSlow(now, r, &a, waits)
 }
 
-// enter takes a permit if there is one and, unless passing, nobody waits. Only
-// whoever holds State.mu and outranks those who wait passes them.
-func (c *Controller) enter(now time.Time, a *arrival, passing bool) (g Grant, ok bool) {
+// enter writes a permit to p if there is one and, unless passing, nobody waits.
+// Only whoever holds State.mu and outranks those who wait passes them.
+func (c *Controller) enter(p *Permit, now time.Time, a *arrival, passing bool) bool {
 	if !a.route.enter(a.weight, a.routeMost) {
-		return g, false
+		return false
 	}
 	inflight, ok := c.state.enter(a.weight, a.most, passing)
 	if !ok {
 		a.route.word.inflight.Add(int64(-a.weight))
-		return g, false
+		return false
 	}
 	c.started(now, inflight)
-	g.Permit = c.permit(a.route, a.weight)
-	return g, true
+	c.issue(p, a.route, a.weight)
+	return true
 }
 
 // yield looks after waiters that a claim on a route, taken and undone at once, may
@@ -180,7 +182,8 @@ func (c *Controller) admitSlow(now time.Time, r *comporta.Request, a *arrival, w
 	defer s.mu.Unlock()
 	barred := s.dispatch(now)
 	if a.rank < barred {
-		if g, ok := c.enter(now, a, true); ok {
+		var g Grant
+		if c.enter(&g.Permit, now, a, true) {
 			return g
 		}
 	}
@@ -270,7 +273,7 @@ func (c *Controller) observeAt(now time.Time, a *arrival) Grant {
 	a.route.word.inflight.Add(int64(a.weight))
 	inflight, _ = unpack(s.word.Add(uint64(a.weight))) //nolint:gosec // weights are positive
 	c.started(now, inflight)
-	g.Permit = c.permit(a.route, a.weight)
+	c.issue(&g.Permit, a.route, a.weight)
 	return g
 }
 

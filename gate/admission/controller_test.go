@@ -259,9 +259,11 @@ func TestCase_Overload_C23_Priority(t *testing.T) {
 func TestCase_Overload_C24_IdleReserve(t *testing.T) {
 	var s State
 	c := newController(t, Config{Policy: PolicyReserve, Capacity: 100, Reserve: 0.3}, &s)
+	var held []Permit
 	repeats := func(now time.Time) (n int) {
 		for {
 			g := c.AdmitAt(now, retry(1), View{})
+			held = append(held, g.Permit)
 			if !g.Admitted() {
 				if g.Reason != comporta.RetryDeferred {
 					t.Fatalf("reason %v", g.Reason)
@@ -288,8 +290,11 @@ func TestCase_Overload_C24_IdleReserve(t *testing.T) {
 	for _, p := range permits {
 		p.ReleaseAt(now, success(ms))
 	}
-	if n := repeats(at(8 * time.Second)); n != 0 {
-		t.Fatalf("%d repeats after an original was refused, want none", n)
+	for _, p := range held[:30] { // 65 stay
+		p.ReleaseAt(now, success(ms))
+	}
+	if n := repeats(at(8 * time.Second)); n != 5 {
+		t.Fatalf("%d repeats after an original was refused, want 5", n)
 	}
 	if n := repeats(at(11 * time.Second)); n != 0 {
 		t.Fatalf("%d repeats 4 s after the last original, want none", n)
@@ -423,9 +428,32 @@ func TestShareBoundsARoute(t *testing.T) {
 	if !served(w, at(ms)) {
 		t.Error("the permit of the route was not handed over")
 	}
-	if st := c.StatsAt(at(ms)); st.Bound {
+	w = mustWait(t, c, at(ms), slow(2), View{})
+	if g, ok := w.AnswerAt(at(200 * ms)); !ok || g.Reason != comporta.CapacityExhausted {
+		t.Errorf("answered %v: %+v", ok, g)
+	}
+	if st := c.StatsAt(at(200 * ms)); st.Bound {
 		t.Error("a full route counts as a full house")
 	}
+}
+
+// Sheddable requests leave the last 8 % of their route to the others, and do not wait.
+func TestSheddableLine(t *testing.T) {
+	var s State
+	c := newController(t, Config{Capacity: 100, QueueWait: 100 * ms, Routes: []Route{
+		{}, {Name: "foo", Share: 0.5, Sheddable: true}, {Name: "foo", Share: 0.5},
+	}}, &s)
+	shed, critical := original(1), original(2)
+	shed.Route, critical.Route = 1, 2
+	for range 46 { // below 92 % of 50
+		mustAdmit(t, c, t0, shed)
+	}
+	mustRefuse(t, c, t0, shed, View{}, comporta.CapacityExhausted)
+	for range 4 {
+		mustAdmit(t, c, t0, critical)
+	}
+	mustWait(t, c, t0, critical, View{})
+	mustRefuse(t, c, t0, shed, View{}, comporta.CapacityExhausted)
 }
 
 func TestObserveNeverRefuses(t *testing.T) {
@@ -588,7 +616,7 @@ func TestRaisedLimitServesWaiters(t *testing.T) {
 	}
 }
 
-func TestStaysOnItsFeet(t *testing.T) {
+func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("allocations cannot be counted under the race detector")
 	}

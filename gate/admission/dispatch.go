@@ -92,7 +92,9 @@ func (s *State) serve(w *Waiter, now time.Time) bool {
 		return false
 	}
 	s.unqueue(w, true)
-	w.settle(Grant{Permit: w.ctl.permit(w.route, weight), Queued: queued(w.since, now)})
+	g := Grant{Queued: queued(w.since, now)}
+	w.ctl.issue(&g.Permit, w.route, weight)
+	w.settle(g)
 	w.ctl.started(now, inflight)
 	return true
 }
@@ -103,12 +105,16 @@ func (s *State) unqueue(w *Waiter, served bool) {
 	s.word.Add(^uint64(oneWaiter - 1)) // two's complement: a subtraction
 }
 
-// dismiss ends a wait without a permit.
+// dismiss ends a wait without a permit. The limit is to blame only if the house
+// is full: a waiter may have stood before its own route.
 func (s *State) dismiss(w *Waiter, now time.Time) {
 	s.unqueue(w, false)
-	s.markFull(now)
 	w.settle(Grant{Reason: comporta.CapacityExhausted, Queued: queued(w.since, now)})
-	w.ctl.refused(now)
+	limit, weight := w.ctl.size(w.route)
+	if inflight, _ := s.count(); inflight > limit-weight {
+		s.markFull(now)
+		w.ctl.refused(now)
+	}
 }
 
 // expire dismisses those whose deadline has passed: their callers are as good as

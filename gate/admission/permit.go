@@ -31,12 +31,13 @@ const (
 	phaseStream = 1
 )
 
-func (c *Controller) permit(r *route, weight int) Permit {
+// issue writes a new permit to p.
+func (c *Controller) issue(p *Permit, r *route, weight int) {
 	h, _ := c.state.holds.Get().(*hold)
 	if h == nil {
 		h = new(hold)
 	}
-	return Permit{h, h.state.Load() >> 1, c, r, weight}
+	p.hold, p.serial, p.ctl, p.route, p.weight = h, h.state.Load()>>1, c, r, weight
 }
 
 // Held reports whether the permit has not been released yet.
