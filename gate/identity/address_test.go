@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -196,8 +197,8 @@ func FuzzXFF(f *testing.F) {
 		if len(hops) > maxHops {
 			return // bounded, see TestHostileChains
 		}
-		for i := len(hops) - 1; i >= 0; i-- {
-			hop := strings.Trim(hops[i], " \t")
+		for _, hop := range slices.Backward(hops) {
+			hop = strings.Trim(hop, " \t")
 			if hop == "" {
 				continue
 			}

@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -77,14 +78,7 @@ func forwarding(name string) bool {
 }
 
 // isCredential reports whether name is configured as a source of identity.
-func (id *Identifier) isCredential(name string) bool {
-	for _, c := range id.credentials {
-		if c == name {
-			return true
-		}
-	}
-	return false
-}
+func (id *Identifier) isCredential(name string) bool { return slices.Contains(id.credentials, name) }
 
 // aliasOfCredential reports whether a CGI service would take name for a
 // configured credential under another name.

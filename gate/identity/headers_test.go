@@ -80,10 +80,11 @@ func TestConfiguredCredentialsStay(t *testing.T) {
 func TestCleanAllocatesNothing(t *testing.T) {
 	id := mustNew(t, Config{}, nil)
 	h := tenHeaders()
-	if n := testing.AllocsPerRun(100, func() {
+	n := testing.AllocsPerRun(100, func() {
 		h["X-Forwarded-For"] = nil
 		id.Clean(h, false)
-	}); n != 0 || len(h) != 10 {
+	})
+	if n != 0 || len(h) != 10 {
 		t.Errorf("%v allocations, %d headers", n, len(h))
 	}
 }

@@ -76,11 +76,11 @@ func (id *Identifier) ClientAddr(remote netip.Addr, h http.Header) netip.Addr {
 	xff, forwarded := h[headerXFF], h[headerForwarded]
 	switch {
 	case len(forwarded) == 0:
-		return id.trusted.walk(remote, xff, cutXFF)
+		return walk(&id.trusted, remote, xff, cutXFF)
 	case len(xff) == 0:
-		return id.trusted.walk(remote, forwarded, cutForwarded)
+		return walk(&id.trusted, remote, forwarded, cutForwarded)
 	}
-	a, b := id.trusted.walk(remote, xff, cutXFF), id.trusted.walk(remote, forwarded, cutForwarded)
+	a, b := walk(&id.trusted, remote, xff, cutXFF), walk(&id.trusted, remote, forwarded, cutForwarded)
 	if a == b {
 		return a
 	}

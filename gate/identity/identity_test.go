@@ -376,10 +376,11 @@ func TestIdentifyAllocatesNothing(t *testing.T) {
 		"rfc7239":  request("10.0.0.1", "Forwarded", `for="[2001:db8::1]:443";proto=https, for=10.0.0.9`),
 	} {
 		identify(id, r) // names are learned once
-		if n := testing.AllocsPerRun(100, func() {
+		n := testing.AllocsPerRun(100, func() {
 			id.IdentifyAt(noon, r)
 			id.ProveAt(noon, r)
-		}); n != 0 {
+		})
+		if n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -51,6 +51,7 @@ func compileSource(key [16]byte, s *Source) source {
 		c.hash = start.Word(wordSubject).Part(s.Issuer)
 	case KindMTLS:
 		c.hash, c.other = start.Word(wordCertificate), start.Word(wordUnverified)
+	default: // Basic has its own, and networks are compiled apart
 	}
 	return c
 }
@@ -87,8 +88,9 @@ func (s *source) identify(now time.Time, r *comporta.Request, names *names) bool
 		return true
 	case KindMTLS:
 		return s.certificate(r.TLS, c, names)
+	default: // never compiled
+		return false
 	}
-	return false
 }
 
 // authorization reads the Authorization header as a claimed credential. The
@@ -176,11 +178,8 @@ func trim(v string) string {
 
 // cutScheme splits Authorization into scheme and credential.
 func cutScheme(v string) (scheme, credential string) {
-	i := strings.IndexByte(v, ' ')
-	if i < 0 {
-		return v, ""
-	}
-	return v[:i], strings.TrimLeft(v[i+1:], " ")
+	scheme, credential, _ = strings.Cut(v, " ")
+	return scheme, strings.TrimLeft(credential, " ")
 }
 
 // lowered is strings.ToLower for ASCII that does not allocate for short words.

@@ -123,7 +123,7 @@ func (k *Keys) Run(ctx context.Context) error {
 		} else {
 			failures = 0
 		}
-		if !k.rest(ctx, started, pause(failures, k.config.Refresh, rand.Float64())) { //nolint:gosec // spreads a fleet, guards nothing
+		if !k.rest(ctx, started, pause(failures, k.config.Refresh, rand.Float64())) {
 			return context.Cause(ctx)
 		}
 	}

@@ -64,9 +64,10 @@ func parseKeySet(body []byte) (*keySet, error) {
 	return set, nil
 }
 
-// usable reports whether k is public, meant for signatures and strong enough.
+// usable reports whether k is meant for signatures and strong enough. Private and
+// symmetric keys fit no algorithm of the table, so they are not.
 func usable(k *jose.JSONWebKey) bool {
-	if !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
+	if !k.Valid() || k.Use != "" && k.Use != "sig" {
 		return false
 	}
 	if r, ok := k.Key.(*rsa.PublicKey); ok && (r.N.BitLen() < minRSABits || r.N.BitLen() > maxRSABits) {

@@ -58,6 +58,7 @@ func public(alg jose.SignatureAlgorithm, kid string) jose.JSONWebKey {
 // issuer is a real HTTP server that publishes keys.
 type issuer struct {
 	*httptest.Server
+
 	body    atomic.Pointer[[]byte]
 	status  atomic.Int64
 	fetches atomic.Int64
