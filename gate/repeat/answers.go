@@ -1,7 +1,6 @@
 package repeat
 
 import (
-	"container/list"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -22,8 +21,8 @@ const (
 	// Recheck is how often one request passes to the service, to see whether the
 	// answer still holds.
 	Recheck = 10 * time.Second
-	// answerOverhead is what an entry costs beside its texts: itself, its list
-	// element and its share of the map.
+	// answerOverhead is what an entry costs beside its texts: itself and its
+	// share of the map.
 	answerOverhead = 320
 	// maxField is the longest Content-Type or Content-Encoding worth keeping.
 	maxField = 256
@@ -50,8 +49,8 @@ type Answers struct {
 	limit int
 
 	mu      sync.Mutex
-	byName  map[answerName]*list.Element
-	oldest  *list.List // of *answerEntry, by the time of storing
+	byName  map[answerName]*answerEntry
+	ring    answerEntry // its next is the entry stored longest ago, its prev the latest
 	bytes   int
 	evicted uint64
 }
@@ -62,6 +61,8 @@ type answerEntry struct {
 	stored  time.Time
 	checked time.Time // when a request last passed to the service
 	bytes   int
+
+	prev, next *answerEntry // in the ring
 }
 
 // NewAnswers returns a store of at most the given size in bytes; 0 means
@@ -73,7 +74,8 @@ func NewAnswers(bytes int) (*Answers, error) {
 	if bytes < MinAnswerBytes {
 		return nil, fmt.Errorf("repeat: answers: %d bytes; set at least %d", bytes, MinAnswerBytes)
 	}
-	a := &Answers{limit: bytes, byName: map[answerName]*list.Element{}, oldest: list.New()}
+	a := &Answers{limit: bytes, byName: map[answerName]*answerEntry{}}
+	a.ring.prev, a.ring.next = &a.ring, &a.ring
 	if _, err := rand.Read(a.key[:]); err != nil {
 		return nil, fmt.Errorf("repeat: answers: %w", err)
 	}
@@ -155,13 +157,12 @@ func forbidsStore(header http.Header) bool {
 func (a *Answers) lookAt(now time.Time, window time.Duration, name answerName) (Answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	element, ok := a.byName[name]
+	e, ok := a.byName[name]
 	if !ok {
 		return Answer{}, false
 	}
-	e := entryOf(element)
 	if age := now.Sub(e.stored); age >= window || age <= -window {
-		a.drop(element)
+		a.drop(e)
 		return Answer{}, false
 	}
 	if since := now.Sub(e.checked); since >= Recheck || since < 0 {
@@ -178,25 +179,22 @@ func (a *Answers) keepAt(now time.Time, name answerName, answer Answer) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if element, ok := a.byName[name]; ok {
-		a.drop(element)
+	if earlier, ok := a.byName[name]; ok {
+		a.drop(earlier)
 	}
-	for a.bytes+e.bytes > a.limit && a.oldest.Len() > 0 {
-		a.drop(a.oldest.Front())
+	for a.bytes+e.bytes > a.limit && a.ring.next != &a.ring {
+		a.drop(a.ring.next)
 		a.evicted++
 	}
-	a.byName[name] = a.oldest.PushBack(e)
+	a.byName[name] = e
+	e.prev, e.next = a.ring.prev, &a.ring
+	e.prev.next, e.next.prev = e, e
 	a.bytes += e.bytes
 }
 
 // drop forgets an entry; the caller holds the mutex.
-func (a *Answers) drop(element *list.Element) {
-	e := entryOf(element)
-	a.oldest.Remove(element)
+func (a *Answers) drop(e *answerEntry) {
+	e.prev.next, e.next.prev = e.next, e.prev
 	delete(a.byName, e.name)
 	a.bytes -= e.bytes
-}
-
-func entryOf(element *list.Element) *answerEntry {
-	return element.Value.(*answerEntry) //nolint:forcetypeassert // the list holds nothing else
 }

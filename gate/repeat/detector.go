@@ -86,9 +86,9 @@ func New(c Config, t *Table) (*Detector, error) {
 		table:         t,
 		answers:       c.Answers,
 		windowLength:  c.Window,
-		window:        uint64(c.Window / tickLength), //nolint:gosec // positive by validate
+		window:        uint64(c.Window / tickLength),
 		mode:          c.Mode,
-		hopelessAfter: uint64(c.HopelessAfter), //nolint:gosec // positive by validate
+		hopelessAfter: uint64(c.HopelessAfter),
 		bodyLimit:     c.BodyLimit,
 	}, nil
 }
@@ -121,7 +121,8 @@ func (c Config) validate(t *Table) error {
 	return errors.Join(problems...)
 }
 
-// SeeAt files one sighting of r and writes r.Sighting.
+// SeeAt files one sighting of r and writes r.Sighting. Its evidence says what
+// tied it to an earlier one; a poll has evidence too, but is no accusation.
 //
 // digest is the digest of the body, 0 while it is unknown; it does not matter
 // when r has no body or names itself by an Idempotency-Key. Without it a request
@@ -136,9 +137,9 @@ func (d *Detector) SeeAt(now time.Time, r *comporta.Request, digest uint64, tick
 	}
 	s := comporta.Sighting{Attempts: 1}
 	if name, ok := d.fingerprint(r, digest); ok {
-		seen := d.table.see(name, r.Client.Class.Believed(), r.Route, tickOf(now), d.window)
+		seen := d.table.see(name, r.Client.Class.Believed(), r.Route, moment{tickOf(now), d.window})
 		s.Ref = seen.ref
-		s.Attempts = int(seen.after.attempts()) //nolint:gosec // 8 bits
+		s.Attempts = int(seen.after.attempts())
 		if s.Kind = d.kind(seen, r.Safe()); s.Kind != comporta.KindOriginal {
 			s.Evidence = evidenceOf(r)
 		}

@@ -215,7 +215,8 @@ func TestFingerprintParts(t *testing.T) {
 		run(d, noon, base(), 5, answered(500))
 		r, digest := base(), uint64(5)
 		change(r, &digest)
-		if d.SeeAt(noon, r, digest, false); r.Sighting.Kind != comporta.KindOriginal {
+		d.SeeAt(noon, r, digest, false)
+		if r.Sighting.Kind != comporta.KindOriginal {
 			t.Errorf("another %s: %v", name, r.Sighting.Kind)
 		}
 	}
@@ -224,7 +225,8 @@ func TestFingerprintParts(t *testing.T) {
 	run(d, noon, keyed(base(), "k"), 5, answered(500))
 	r := keyed(base(), "k")
 	r.Query = "a=2"
-	if d.SeeAt(noon, r, 6, false); r.Sighting.Kind != comporta.KindRetry {
+	d.SeeAt(noon, r, 6, false)
+	if r.Sighting.Kind != comporta.KindRetry {
 		t.Errorf("same key, other query and body: %v", r.Sighting.Kind)
 	}
 }
@@ -251,7 +253,8 @@ func TestUnknownBodyIsFiledLate(t *testing.T) {
 	}
 	was := second.Sighting
 	d.FileAt(noon, second, 42)
-	if d.SeeAt(noon, second, 42, false); second.Sighting != was {
+	d.SeeAt(noon, second, 42, false)
+	if second.Sighting != was {
 		t.Error("filed twice")
 	}
 }
@@ -310,13 +313,14 @@ func TestNoAllocations(t *testing.T) {
 	r := keyed(post("/orders"), "3b2a")
 	plain := get("/orders")
 	fault, ok := answered(http.StatusInternalServerError), answered(http.StatusOK)
-	if n := testing.AllocsPerRun(1000, func() {
+	n := testing.AllocsPerRun(1000, func() {
 		r.Sighting, plain.Sighting = comporta.Sighting{}, comporta.Sighting{}
 		d.SeeAt(noon, r, 0, false)
 		d.SeeAt(noon, plain, 0, false)
 		d.ResolveAt(noon, r, fault)
 		d.ResolveAt(noon, plain, ok)
-	}); n != 0 {
+	})
+	if n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -21,7 +21,11 @@ func (d *Detector) fingerprint(r *comporta.Request, digest uint64) (name uint64,
 	} else if digest == 0 {
 		return 0, false
 	}
-	return s.Uint(formBody).Str(r.Query).Uint(digest).Name(), true
+	s = s.Uint(formBody)
+	if r.Query != "" { // a part less is another name already
+		s = s.Str(r.Query)
+	}
+	return s.Uint(digest).Name(), true
 }
 
 // WantsBody reports whether the body's digest is worth its price before

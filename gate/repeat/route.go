@@ -41,7 +41,7 @@ func (r *route) note(tag, at uint64, failed bool) {
 	cell := &r[tag%routeCells]
 	was := cell.Load()
 	now := cellWord(tag, at, failed)
-	if was != 0 && (was^now)&1 == 0 && word(was).age(at, othersWindow) < cellRest {
+	if was != 0 && (was^now)&1 == 0 && (at-word(was).tick())&tickMask < cellRest {
 		return
 	}
 	cell.Store(now) // a lost race loses one of two notes of the same second
@@ -51,10 +51,11 @@ func (r *route) note(tag, at uint64, failed bool) {
 // succeeded within the minute, at least four times as many as failed, and one
 // of them after since.
 func (r *route) healthy(tag, since, at uint64) bool {
+	minute := moment{at, othersWindow}
 	succeeded, failed, later := 0, 0, false
 	for i := range r {
 		w := word(r[i].Load())
-		if w.tag() == tag || !w.fresh(at, othersWindow) {
+		if w.tag() == tag || !minute.fresh(w) {
 			continue
 		}
 		if w&1 == 1 {

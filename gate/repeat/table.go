@@ -16,7 +16,7 @@ const DefaultBytes = 32 << 20
 // what the routes need; the upper one keeps a slot's number within a Ref.
 const (
 	MinBytes = 1 << 20
-	MaxBytes = 4 << 30
+	MaxBytes = 1 << 30
 )
 
 const (
@@ -71,7 +71,7 @@ func NewTable(bytes int) (*Table, error) {
 }
 
 func newTable(lines int) *Table {
-	n := uint32(lines) //nolint:gosec // NewTable bounds it far below 2^32
+	n := uint32(lines)
 	q := max(n/4, 1)
 	return &Table{
 		seed:    hash.NewSeed(),
@@ -94,7 +94,7 @@ func (t *Table) Evictions() uint64 { return t.evictions.Load() }
 func (p part) pair(name uint64) pair {
 	h := name * 0x9fb21c651e98df25
 	a, _ := bits.Mul32(uint32(name>>32), p.count)
-	b, _ := bits.Mul32(uint32(h>>32), p.count) //nolint:gosec // the upper half
+	b, _ := bits.Mul32(uint32(h>>32), p.count)
 	return pair{p.first + a, p.first + b}
 }
 
@@ -111,46 +111,50 @@ type sight struct {
 	ref           uint64
 }
 
-// see files one sighting of name at a tick. Routes of an index that the table
+// see files one sighting of name. Routes of an index that the table
 // does not know have no say.
-func (t *Table) see(name uint64, believed bool, routeIndex int, at, window uint64) sight {
-	own, other := t.quarter, t.rest
-	if believed {
-		own, other = t.rest, t.quarter
+func (t *Table) see(name uint64, believed bool, routeIndex int, m moment) sight {
+	mine, theirs := t.rest.pair(name), t.quarter.pair(name)
+	if !believed {
+		mine, theirs = theirs, mine
 	}
-	mine, theirs, tag := own.pair(name), other.pair(name), tagOf(name)
+	tag := tagOf(name)
 	t.touch(mine, theirs)
 	for {
 		slot, was := t.find(mine, tag)
-		foreign, fw := uint32(0), word(0)
+		known, elsewhere, evicts := was, noSlot, false
+		// The client may have been believed less, or more, when it last asked. A
+		// success settles the matter; before worse is said, both parts are read.
+		if !m.fresh(was) || was.state() != stateSuccess {
+			if other, w := t.find(theirs, tag); m.newer(w, was) {
+				known, elsewhere = w, other
+			}
+		}
 		if was == 0 {
-			if foreign, fw = t.find(theirs, tag); !fw.fresh(at, window) {
-				fw = 0
-			}
+			slot, was = t.weakest(mine, m)
+			evicts = m.fresh(was)
 		}
-		var s sight
-		var done bool
-		switch {
-		case was != 0:
-			s, done = t.renew(slot, was, routeIndex, at, window)
-		case fw == 0:
-			s, done = t.place(mine, newWord(tag, at), at, window)
-		case believed:
-			// The client has proved itself since: what is known of it moves out
-			// of the reach of floods.
-			if s, done = t.place(mine, t.next(fw, routeIndex, at), at, window); done {
-				s.before = fw
-				t.slot(foreign).CompareAndSwap(uint64(fw), 0)
-			}
-		default:
-			// Proved once and no longer: it takes no second slot.
-			s, done = t.renew(foreign, fw, routeIndex, at, window)
+		filed := sight{after: newWord(tag, m.at)}
+		if m.fresh(known) {
+			filed = sight{before: known, after: t.next(known, routeIndex, m.at)}
 		}
-		if done {
-			return s
+		if !t.slot(slot).CompareAndSwap(uint64(was), uint64(filed.after)) {
+			continue // somebody else was here: look again
 		}
+		if evicts {
+			t.evictions.Add(1)
+		}
+		if believed && elsewhere != noSlot {
+			// It has proved itself since: one slot is enough. The other way round
+			// the slot stays, for the unproven never write among the believed.
+			t.slot(elsewhere).CompareAndSwap(uint64(known), 0)
+		}
+		filed.ref = refOf(slot, filed.after)
+		return filed
 	}
 }
+
+const noSlot = ^uint32(0)
 
 // touch loads the first slot of each line, so that the four cache misses of a
 // look-up overlap instead of following one another.
@@ -168,8 +172,8 @@ func (t *Table) find(p pair, tag uint64) (uint32, word) {
 	for _, n := range [2]uint32{p.a, p.b} {
 		l := &t.lines[n]
 		for i := range l {
-			if w := l[i].Load(); w>>tagShift == tag {
-				return n*lineSlots + uint32(i), word(w)
+			if w := word(l[i].Load()); w.tag() == tag {
+				return n*lineSlots + uint32(i), w
 			}
 		}
 	}
@@ -182,57 +186,35 @@ func (t *Table) next(was word, routeIndex int, at uint64) word {
 	return was.again(at, confirmed)
 }
 
-// renew counts a further sighting in the slot that holds the earlier ones, or
-// begins anew there if they are out of the window.
-func (t *Table) renew(slot uint32, was word, routeIndex int, at, window uint64) (sight, bool) {
-	before, after := word(0), newWord(was.tag(), at)
-	if was.fresh(at, window) {
-		before, after = was, t.next(was, routeIndex, at)
+// weakest returns the slot in two lines that is missed least, and its word: the
+// oldest of the emptier line.
+func (t *Table) weakest(p pair, m moment) (uint32, word) {
+	for {
+		n := p.a
+		oldest, fresh := t.lines[p.a].weakest(m)
+		if o, f := t.lines[p.b].weakest(m); f < fresh || f == lineSlots && o > oldest {
+			n, oldest = p.b, o
+		}
+		slot := n*lineSlots + uint32(oldest%lineSlots)
+		if w := word(t.slot(slot).Load()); m.rank(w) == oldest/lineSlots {
+			return slot, w
+		} // else somebody took it meanwhile
 	}
-	if !t.slot(slot).CompareAndSwap(uint64(was), uint64(after)) {
-		return sight{}, false
-	}
-	return sight{before, after, refOf(slot, after)}, true
 }
 
-// place writes a word into the emptier of two lines, over its oldest slot.
-func (t *Table) place(p pair, after word, at, window uint64) (sight, bool) {
-	slot, was, lives := t.weakest(p.a, at, window)
-	if slotB, wasB, livesB := t.weakest(p.b, at, window); livesB < lives ||
-		livesB == lineSlots && lives == lineSlots && wasB.age(at, window) > was.age(at, window) {
-		slot, was, lives = slotB, wasB, livesB
-	}
-	if !t.slot(slot).CompareAndSwap(uint64(was), uint64(after)) {
-		return sight{}, false
-	}
-	if lives == lineSlots {
-		t.evictions.Add(1)
-	}
-	return sight{0, after, refOf(slot, after)}, true
-}
-
-// weakest returns the slot of a line that is missed least, its word, and how
-// many slots of the line are fresh. A free slot is missed least of all.
-func (t *Table) weakest(n uint32, at, window uint64) (slot uint32, was word, lives int) {
-	l := &t.lines[n]
-	oldest, at8 := uint64(0), 0
+// weakest returns the highest rank among the line's slots, times eight, plus the
+// slot's index; and the number of fresh slots. There are no branches in it,
+// because nobody could predict them.
+func (l *line) weakest(m moment) (oldest, fresh uint64) {
 	for i := range l {
-		w := word(l[i].Load())
-		age := uint64(tickMask + 1)
-		if w != 0 {
-			age = w.age(at, window)
-		}
-		if age < window {
-			lives++
-		}
-		if age >= oldest {
-			oldest, at8, was = age, i, w
-		}
+		rank := m.rank(word(l[i].Load()))
+		oldest = max(oldest, rank*lineSlots+uint64(i))
+		fresh += (rank - 2*m.window) >> 63
 	}
-	return n*lineSlots + uint32(at8), was, lives
+	return oldest, fresh
 }
 
-// A Ref finds a sighting again: slot (29 bits), tag (27), attempt (8). It is
+// A Ref finds a sighting again: slot (27 bits), tag (27), attempt (8). It is
 // never 0, because attempts count from 1.
 const refSlotShift = tagBits + attemptBits
 
@@ -264,11 +246,11 @@ func (t *Table) resolve(ref uint64, end ending, at uint64) word {
 
 // note remembers an ending for the judgement of other requests of its route.
 func (t *Table) note(routeIndex int, tag, at uint64, failed bool) {
-	if uint(routeIndex) < uint(len(t.routes)) { //nolint:gosec // a negative index becomes a large one
+	if uint(routeIndex) < uint(len(t.routes)) {
 		t.routes[routeIndex].note(tag, at, failed)
 	}
 }
 
 func (t *Table) healthy(routeIndex int, tag, since, at uint64) bool {
-	return uint(routeIndex) < uint(len(t.routes)) && t.routes[routeIndex].healthy(tag, since, at) //nolint:gosec // as in note
+	return uint(routeIndex) < uint(len(t.routes)) && t.routes[routeIndex].healthy(tag, since, at)
 }

@@ -110,19 +110,30 @@ func (w word) fails() uint64    { return uint64(w) >> failShift & maxFails }
 func (w word) code() code       { return code(w >> codeShift & (1<<codeBits - 1)) }
 func (w word) state() state     { return state(w & 3) }
 
-// age is the number of ticks since the word was written. A word that lies no
-// more than a window ahead is as fresh as can be: the clock stepped back. One
-// that lies further ahead is held to be old.
-func (w word) age(at, window uint64) uint64 {
-	d := (at - w.tick()) & tickMask
-	if d > tickMask-window {
-		return 0
+// moment is an instant and the window that looks back from it, in ticks.
+type moment struct{ at, window uint64 }
+
+// rank orders words by age: a window for those of this very tick, one more for
+// each tick before it, less for those that lie ahead, because the clock stepped
+// back. A free slot is older than anything.
+func (m moment) rank(w word) uint64 {
+	rank := (m.at + m.window - w.tick()) & tickMask
+	if w == 0 {
+		rank = tickMask + 1
 	}
-	return d
+	return rank
 }
 
-// fresh reports whether the word holds a sighting of the window.
-func (w word) fresh(at, window uint64) bool { return w != 0 && w.age(at, window) < window }
+// fresh reports whether the word holds a sighting of the window, or of no more
+// than a window ahead.
+func (m moment) fresh(w word) bool { return m.rank(w) < 2*m.window }
+
+// newer reports whether w is fresh and tells of later things than o, a word of
+// the same fingerprint.
+func (m moment) newer(w, o word) bool {
+	a, b := m.rank(w), m.rank(o)
+	return a < 2*m.window && (a < b || a == b && w.attempts() > o.attempts())
+}
 
 // again is the word after one more sighting; confirmed says that the latest
 // answer, a fault, is now held to be the request's own doing.
@@ -213,6 +224,7 @@ func endingOf(o comporta.Outcome, safe bool) ending {
 		if safe && o.Latency <= hasty {
 			return ending{stateAnswered, codeLeft}
 		}
+	case comporta.ResultRefused, comporta.ResultTimeout, comporta.ResultUnreachable:
 	}
 	return ending{stateFailed, codeNone}
 }
@@ -220,5 +232,5 @@ func endingOf(o comporta.Outcome, safe bool) ending {
 // tickOf is the tick of an instant. It follows the wall clock, so that tables
 // need no beginning.
 func tickOf(now time.Time) uint64 {
-	return uint64(now.UnixNano()/int64(tickLength)) & tickMask //nolint:gosec // taken modulo 2^20; instants before 1970 only shift the phase
+	return uint64(now.UnixNano()/int64(tickLength)) & tickMask // taken modulo 2^20; instants before 1970 only shift the phase
 }
