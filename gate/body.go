@@ -19,6 +19,7 @@ type body struct {
 	io.ReadCloser // the transport's
 
 	x        *exchange
+	idle     time.Duration
 	ahead    []byte // read ahead, and not yet given to the service
 	aheadErr error  // what ended the reading ahead, other than the size
 	reserved int64  // bytes taken from the budget of buffered bodies
@@ -36,7 +37,26 @@ func newBody(x *exchange) *body {
 	if x.req.Body == nil || x.req.Body == http.NoBody || x.req.ContentLength == 0 {
 		return nil
 	}
-	return &body{ReadCloser: x.req.Body, x: x}
+	b := &body{ReadCloser: x.req.Body, x: x, idle: x.gate.limits.BodyIdle}
+	if most := x.gate.limits.Body; most > 0 && x.req.ContentLength < 0 {
+		b.ReadCloser = http.MaxBytesReader(x.ResponseWriter, b.ReadCloser, most)
+	}
+	return b
+}
+
+// read reads from the transport, for no longer than the limit of silence.
+func (b *body) read(p []byte) (int, error) {
+	if b.idle <= 0 {
+		return b.ReadCloser.Read(p)
+	}
+	rc := http.NewResponseController(b.x.ResponseWriter)
+	// A transport without deadlines reads without the limit.
+	_ = rc.SetReadDeadline(time.Now().Add(b.idle))
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		_ = rc.SetReadDeadline(time.Time{}) // the next request has a limit of its own
+	}
+	return n, err
 }
 
 // DigestBody implements comporta.BodyDigester. A client that waits for 100
@@ -52,7 +72,7 @@ func (b *body) DigestBody() (uint64, bool) {
 	}
 	b.reserved = size
 	buf := make([]byte, size)
-	n, err := io.ReadFull(b.ReadCloser, buf)
+	n, err := io.ReadFull(readerFunc(b.read), buf)
 	b.ahead, b.aheadErr = buf[:n], err
 	if err != nil {
 		return 0, false
@@ -84,7 +104,7 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 		return 0, b.aheadErr
 	}
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.read(p)
 	if b.passing != nil && n > 0 {
 		_, _ = b.passing.Write(p[:n]) // a hash takes everything
 	}
@@ -132,6 +152,10 @@ func (b *body) settle() (broken bool) {
 	b.filed = true
 	return b.broken
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // release gives the buffered bytes back to the budget.
 func (b *body) release() {

@@ -30,7 +30,16 @@ type Config struct {
 	// BufferedBodies bounds the bytes of request bodies that are read ahead, all
 	// requests together; 0 means 64 MiB.
 	BufferedBodies int64
+	Limits         Limits
 	Trace          Trace
+}
+
+// Limits bound what one request may cost the face for net/http. The zero value
+// sets none.
+type Limits struct {
+	URI      int           // bytes of the request target
+	Body     int64         // bytes of the body
+	BodyIdle time.Duration // longest silence within a body
 }
 
 // Repeats configures the detection of repeats.
@@ -90,7 +99,7 @@ func New(c Config, s *State) (*Gate, error) {
 	}
 	g := &Gate{
 		state: s, signals: c.Signals, trace: c.Trace, slots: nil,
-		bodyLimit: c.Repeats.BodyLimit, bufferedLimit: c.BufferedBodies,
+		bodyLimit: c.Repeats.BodyLimit, bufferedLimit: c.BufferedBodies, limits: c.Limits,
 	}
 	if g.bodyLimit == 0 {
 		g.bodyLimit = repeat.DefaultBodyLimit

@@ -33,6 +33,7 @@ type Gate struct {
 	shortCircuit  bool
 	bodyLimit     int64
 	bufferedLimit int64
+	limits        Limits
 }
 
 // State returns what outlives the gate.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/identity"
 	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/internal/target"
 )
@@ -63,8 +64,18 @@ func (x *exchange) readHead() (fault comporta.Reason) {
 	r.GRPC = strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
 	x.gate.identifier.Clean(req.Header, x.gate.identifier.Trusted(r.Remote))
 	r.ID = requestID(req.Header)
-	if req.Method == http.MethodConnect {
+	if r.ID == "" {
+		r.ID = x.gate.state.ids.next()
+		req.Header[comporta.HeaderRequestID] = []string{r.ID} // the service logs the same one
+	}
+	limits := &x.gate.limits
+	switch {
+	case req.Method == http.MethodConnect:
 		return comporta.MethodNotAllowed
+	case limits.URI > 0 && len(req.RequestURI) > limits.URI:
+		return comporta.URITooLong
+	case limits.Body > 0 && req.ContentLength > limits.Body:
+		return comporta.BodyTooLarge
 	}
 	path, err := target.Canonical(req.URL)
 	if err != nil {
@@ -112,6 +123,24 @@ func requestID(h http.Header) string {
 		}
 	}
 	return vs[0]
+}
+
+// WriteForwarded writes the forwarding headers of a request that goes on to a
+// service, for a proxy behind the gate. Call it after the removal of hop-by-hop
+// fields; out has none of the caller's forwarding headers.
+func (g *Gate) WriteForwarded(in *http.Request, out http.Header) {
+	remote := peer(in.RemoteAddr)
+	trusted := g.identifier.Trusted(remote)
+	if trusted { // its chain is continued
+		for _, name := range [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} {
+			if vs := in.Header[name]; len(vs) > 0 {
+				out[name] = vs
+			}
+		}
+	}
+	identity.WriteForwarded(out, identity.Hop{
+		Remote: remote, Client: g.identifier.ClientAddr(remote, in.Header), Trusted: trusted, Host: in.Host, TLS: in.TLS != nil,
+	})
 }
 
 // serve runs the service behind the permit. The deferred close also runs when

@@ -31,9 +31,9 @@ func (p *Policy) validate(now time.Time) error {
 	return errors.Join(problems...)
 }
 
-// headerAt renders the Retry-Policy header; its ttl shrinks as the policy ages,
+// HeaderAt renders the Retry-Policy header; its ttl shrinks as the policy ages,
 // so that a client which hears of it late does not keep it longer.
-func (p *Policy) headerAt(now time.Time) string {
+func (p *Policy) HeaderAt(now time.Time) string {
 	ttl := (p.Until.Sub(now) + time.Second - 1) / time.Second
 	return fmt.Sprintf("max=%d;min-ms=%d;ttl=%d", p.MaxAttempts, p.MinWait.Milliseconds(), ttl)
 }
@@ -78,7 +78,7 @@ func (s *policySwitch) headerAt(now time.Time) string {
 	if h := s.header.Load(); h != nil && h.second == second {
 		return h.text
 	}
-	h := &renderedPolicy{second, p.headerAt(now)}
+	h := &renderedPolicy{second, p.HeaderAt(now)}
 	s.header.Store(h)
 	return h.text
 }

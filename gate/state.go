@@ -35,6 +35,7 @@ type State struct {
 	levers    levers
 	policy    policySwitch
 	explained explainRing
+	ids       requestIDs
 
 	seed     hash.Seed // of the names that levers draw by
 	bodySeed maphash.Seed
@@ -57,7 +58,7 @@ func NewState() (*State, error) {
 	return &State{
 		proven: identity.NewProven(provenMemory), slots: slots,
 		seed: hash.NewSeed(), bodySeed: maphash.MakeSeed(),
-		watch: watch{start: time.Now()},
+		watch: watch{start: time.Now()}, ids: newRequestIDs(),
 	}, nil
 }
 

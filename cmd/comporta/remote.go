@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/comporta/comporta/internal/admin"
+)
+
+// remote is what the commands that talk to a running gateway have in common.
+type remote struct {
+	*flags
+
+	address, tokenFile *string
+	asJSON             *bool
+}
+
+func newRemote(f *flags) *remote {
+	return &remote{
+		f,
+		f.String("admin", "http://127.0.0.1:9900", "`URL` of the gateway's admin listener"),
+		f.String("token-file", "", "`FILE` that holds the admin token"),
+		f.Bool("json", false, "print one JSON document"),
+	}
+}
+
+// call asks the gateway. done means that the command ends with the code: the call
+// failed, or the answer was printed as JSON.
+func (r *remote) call(ctx context.Context, method, path string, in, out any) (code int, done bool) {
+	caller, err := admin.NewCaller(*r.address, *r.tokenFile)
+	if err != nil {
+		return r.misused("%v", err), true
+	}
+	raw, err := caller.Call(ctx, method, path, in, out)
+	if err != nil {
+		return r.failed(err), true
+	}
+	if *r.asJSON {
+		if len(raw) == 0 {
+			raw = []byte("{}")
+		}
+		return printJSON(r.flags, json.RawMessage(raw)), true
+	}
+	return 0, false
+}

@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/comporta/comporta/gate"
+)
+
+// Config is what the listener needs of the program around it.
+type Config struct {
+	Version string
+	Gate    func() *gate.Gate // the current one
+	Ready   func() bool
+	Reload  func() error // compiles and swaps; the error holds all problems
+	Top     func(n int) []Client
+	// Effective writes the effective configuration, secrets redacted.
+	Effective func(io.Writer) error
+	Metrics   http.Handler
+	Token     string       // empty: loopback only
+	Log       *slog.Logger // nil: no audit
+}
+
+// maxBody bounds what a caller may send.
+const maxBody = 64 << 10
+
+// Handler serves the whole listener.
+func Handler(c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &api{c}
+	guarded := http.NewServeMux()
+	guarded.Handle("GET /metrics", c.Metrics)
+	guarded.HandleFunc("GET /{$}", a.index)
+	guarded.HandleFunc("POST /-/reload", a.reload)
+	guarded.HandleFunc("GET /api/v1/status", a.status)
+	guarded.HandleFunc("GET /api/v1/config", a.effective)
+	guarded.HandleFunc("GET /api/v1/who", a.who)
+	guarded.HandleFunc("GET /api/v1/explain/{id}", a.explain)
+	guarded.HandleFunc("GET /api/v1/shed", a.levers)
+	guarded.HandleFunc("POST /api/v1/shed", a.shed)
+	guarded.HandleFunc("DELETE /api/v1/shed/{id}", a.unshed)
+	guarded.HandleFunc("GET /api/v1/policy", a.policy)
+	guarded.HandleFunc("PUT /api/v1/policy", a.setPolicy)
+	guarded.HandleFunc("DELETE /api/v1/policy", a.clearPolicy)
+	all := http.NewServeMux()
+	all.Handle("/", guard(c.Token, guarded))
+	all.Handle("GET /healthz", Probes(c.Ready))
+	all.Handle("GET /readyz", Probes(c.Ready))
+	return all
+}
+
+// Probes serves /healthz and /readyz alone, for an address of their own.
+func Probes(ready func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]string{"status": "ok"}) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			reply(w, http.StatusServiceUnavailable, map[string]string{"status": "draining"})
+			return
+		}
+		reply(w, http.StatusOK, map[string]string{"status": "ready"})
+	})
+	return mux
+}
+
+type api struct{ Config }
+
+const index = `comporta %s, admin listener
+
+GET    /metrics                 for Prometheus
+GET    /healthz  /readyz        probes
+GET    /api/v1/status           verdict, capacity, traffic of the last ten seconds
+GET    /api/v1/config           the effective configuration
+GET    /api/v1/who?top=20       the clients that ask most
+GET    /api/v1/explain/{id}     why a request was refused
+GET    /api/v1/shed             levers; POST sets one, DELETE /api/v1/shed/{id} removes it
+GET    /api/v1/policy           the policy on refusals; PUT sets it, DELETE clears it
+POST   /-/reload                read the configuration again
+`
+
+func (a *api) index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = fmt.Fprintf(w, index, a.Version) // a reader that left
+}
+
+func (a *api) status(w http.ResponseWriter, _ *http.Request) {
+	s := statusOf(a.Gate(), time.Now())
+	s.Version, s.Ready = a.Version, a.Ready()
+	reply(w, http.StatusOK, s)
+}
+
+func (a *api) effective(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	if err := a.Effective(w); err != nil {
+		a.Log.Warn("effective configuration", "error", err)
+	}
+}
+
+func (a *api) who(w http.ResponseWriter, r *http.Request) {
+	n := 20
+	if v := r.URL.Query().Get("top"); v != "" {
+		var err error
+		if n, err = strconv.Atoi(v); err != nil || n < 1 || n > 1000 {
+			fail(w, http.StatusBadRequest, "top must be a number within 1 and 1000")
+			return
+		}
+	}
+	reply(w, http.StatusOK, Who{Clients: a.Top(n)})
+}
+
+func (a *api) explain(w http.ResponseWriter, r *http.Request) {
+	e, ok := a.Gate().State().Explain(r.PathValue("id"))
+	if !ok {
+		fail(w, http.StatusNotFound, "no refusal with this request id is remembered: only the newest 4,096 are, and none of a request that was let in")
+		return
+	}
+	reply(w, http.StatusOK, e)
+}
+
+func (a *api) levers(w http.ResponseWriter, _ *http.Request) {
+	levers := a.Gate().State().LeversAt(time.Now())
+	if levers == nil {
+		levers = []gate.Lever{}
+	}
+	reply(w, http.StatusOK, Levers{levers})
+}
+
+func (a *api) shed(w http.ResponseWriter, r *http.Request) {
+	var req ShedRequest
+	if !read(w, r, &req) {
+		return
+	}
+	now := time.Now()
+	l, err := a.Gate().State().ShedAt(now, gate.Lever{
+		Route: req.Route, Client: req.Client, Version: req.Version, Percent: req.Percent, Until: now.Add(seconds(req.TTLS)),
+	})
+	a.audit(r, "shed add", err, "route", req.Route, "client", req.Client, "client_version", req.Version, "percent", req.Percent, "ttl_s", req.TTLS, "id", l.ID)
+	if err != nil {
+		fail(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	reply(w, http.StatusCreated, l)
+}
+
+func (a *api) unshed(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.Atoi(r.PathValue("id"))
+	if err != nil || !a.Gate().State().UnshedAt(time.Now(), id) {
+		fail(w, http.StatusNotFound, "no lever has this id: it may have expired")
+		return
+	}
+	a.audit(r, "shed remove", nil, "id", id)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (a *api) policy(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, a.policyStatus(time.Now()))
+}
+
+func (a *api) policyStatus(now time.Time) PolicyStatus {
+	p, ok := a.Gate().State().PolicyAt(now)
+	if !ok {
+		return PolicyStatus{}
+	}
+	return PolicyStatus{true, p.MaxAttempts, p.MinWait.Milliseconds(), p.Until, p.HeaderAt(now)}
+}
+
+func (a *api) setPolicy(w http.ResponseWriter, r *http.Request) {
+	var req PolicyRequest
+	if !read(w, r, &req) {
+		return
+	}
+	now := time.Now()
+	err := a.Gate().State().SetPolicyAt(now, gate.Policy{
+		MaxAttempts: req.Max, MinWait: time.Duration(min(req.MinMs, 1<<40)) * time.Millisecond, Until: now.Add(seconds(req.TTLS)),
+	})
+	a.audit(r, "policy set", err, "max", req.Max, "min_ms", req.MinMs, "ttl_s", req.TTLS)
+	if err != nil {
+		fail(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	reply(w, http.StatusOK, a.policyStatus(now))
+}
+
+func (a *api) clearPolicy(w http.ResponseWriter, r *http.Request) {
+	a.Gate().State().ClearPolicy()
+	a.audit(r, "policy clear", nil)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// seconds saturates, so that an absurd number is refused as too long and does
+// not come round as a short one.
+func seconds(n int64) time.Duration { return time.Duration(max(min(n, 1<<33), -1)) * time.Second }
+
+func (a *api) reload(w http.ResponseWriter, r *http.Request) {
+	err := a.Reload()
+	a.audit(r, "reload", err)
+	if err != nil {
+		fail(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	reply(w, http.StatusOK, map[string]string{"status": "reloaded"})
+}
+
+// audit writes down every write.
+func (a *api) audit(r *http.Request, what string, err error, args ...any) {
+	args = append([]any{"what", what, "peer", r.RemoteAddr, "user_agent", r.UserAgent()}, args...)
+	if err != nil {
+		args = append(args, "error", err.Error())
+	}
+	a.Log.Info("audit", args...)
+}
+
+func read(w http.ResponseWriter, r *http.Request, into any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil && d.More() {
+		err = errors.New("more than one JSON value")
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, "the body is not what is expected: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func fail(w http.ResponseWriter, status int, text string) { reply(w, status, Failure{text}) }
+
+func reply(w http.ResponseWriter, status int, v any) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // a reader that left
+}
