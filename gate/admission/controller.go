@@ -221,7 +221,7 @@ func (c *Controller) admitSlow(now time.Time, r *comporta.Request, a *arrival, w
 // to stand. State.mu is held.
 func (s *State) makeRoom(now time.Time, a *arrival, wait time.Duration) bool {
 	q := &s.queue
-	place := q.ahead(a.rank, a.client) + 1
+	place := q.ahead(a.rank, a.client, a.weight) + 1
 	if drain := s.meter.drain(a.limit); drain > 0 && float64(place)/drain > wait.Seconds() {
 		return false
 	}

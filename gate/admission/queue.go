@@ -86,12 +86,15 @@ func before(a, b *Waiter) int {
 	return 0
 }
 
-// ahead returns how many would be served before a newcomer of this rank and
-// client, at best.
-func (q *queue) ahead(k rank, client uint64) int {
-	n := 0
+// ahead returns how many would be served before a newcomer of this rank, client
+// and weight, at best.
+func (q *queue) ahead(k rank, client uint64, weight int) int {
+	n, booked := 0, 0
 	for r := range k {
 		n += len(q.ranks[r])
+		if r.isBooked() {
+			booked += len(q.ranks[r])
+		}
 	}
 	start := q.startOf(client)
 	i, _ := slices.BinarySearchFunc(q.ranks[k], start, func(w *Waiter, start uint64) int {
@@ -103,9 +106,11 @@ func (q *queue) ahead(k rank, client uint64) int {
 	if !k.isBooked() {
 		return n + i
 	}
-	// Repeats at their instant are owed one permit in owedEvery while originals
-	// wait, and all of them when none does.
-	return min(n+i, (i+1)*owedEvery-1)
+	// Repeats at their instant need not wait for all originals: it is their turn
+	// once the debt to them covers all of them and the newcomer. Without this they
+	// would be sent away for a place that they are owed.
+	booked += i
+	return min(n+i, booked+max((booked+1)*(owedEvery-1)*weight-q.credit, 0))
 }
 
 // push puts w at its place. The caller has made room.

@@ -132,6 +132,81 @@ func TestOwedShare(t *testing.T) {
 	}
 }
 
+// The place of a repeat at its instant counts what it is owed: it must not be
+// sent away for a place that is its own.
+func TestPlaceCountsTheDebt(t *testing.T) {
+	var s State
+	c := newController(t, Config{Capacity: 400, QueueWait: time.Hour}, &s)
+	fill(t, c, t0, 400)
+	for i := range 30 {
+		mustWait(t, c, t0, original(uint64(i)), View{}) //nolint:gosec // small
+	}
+	for _, tt := range []struct{ credit, want int }{{0, 19}, {12, 7}, {19, 0}, {40, 0}} {
+		s.queue.credit = tt.credit
+		if n := s.queue.ahead(rankRedeemed, 99, 1); n != tt.want {
+			t.Errorf("owed %d: %d ahead, want %d", tt.credit, n, tt.want)
+		}
+	}
+	s.queue.credit = 0
+	mustWait(t, c, t0, slotted(98, comporta.SlotAged), View{})
+	if n := s.queue.ahead(rankRedeemed, 99, 1); n != 31 { // the debt to two comes later than the last original
+		t.Errorf("%d ahead, want 31", n)
+	}
+	if n := s.queue.ahead(rankOriginal, 99, 1); n != 30 {
+		t.Errorf("%d ahead of an original, want 30", n)
+	}
+}
+
+// The same over a minute in which originals alone ask for twice what there is:
+// repeats at their instant get their 5 %, and no more.
+func TestOwedShareUnderOverload(t *testing.T) {
+	var s State
+	c := newController(t, Config{Capacity: 60, QueueWait: 100 * ms}, &s)
+	type busy struct {
+		p    Permit
+		ends time.Duration
+	}
+	var running []busy
+	waiting := map[*Waiter]string{}
+	var got [2]int
+	kinds := map[string]int{"original": 0, "booked": 1}
+	for d := time.Duration(0); d < time.Minute; d += ms {
+		now := at(d)
+		for len(running) > 0 && running[0].ends <= d { // all take a second: first in, first out
+			running[0].p.ReleaseAt(now, success(time.Second))
+			running = running[1:]
+			for w, kind := range waiting {
+				if g, ok := w.AnswerAt(now); ok {
+					delete(waiting, w)
+					if g.Admitted() {
+						running = append(running, busy{g.Permit, d + time.Second})
+						got[kinds[kind]]++
+					}
+				}
+			}
+		}
+		ask := func(r *comporta.Request, kind string) {
+			switch g := c.AdmitAt(now, r, View{}); {
+			case g.Waiter != nil:
+				waiting[g.Waiter] = kind
+			case g.Admitted():
+				running = append(running, busy{g.Permit, d + time.Second})
+				got[kinds[kind]]++
+			}
+		}
+		if d%(8*ms) == 0 {
+			ask(original(uint64(d)), "original")
+		}
+		if d%(100*ms) == 50*ms {
+			ask(slotted(uint64(d), comporta.SlotRedeemed), "booked")
+		}
+	}
+	// 6 % leaves room for the start, when nobody waits yet.
+	if share := float64(got[1]) / float64(got[0]+got[1]); share < 0.045 || share > 0.06 || got[0]+got[1] < 59*60 {
+		t.Errorf("%d originals and %d repeats at their instant: %.1f %%", got[0], got[1], 100*share)
+	}
+}
+
 // Repeats at their instant have a small line of their own; it takes no place
 // from originals.
 func TestRepeatsHaveTheirOwnLine(t *testing.T) {
