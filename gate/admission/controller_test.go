@@ -113,6 +113,23 @@ func TestNoQueueWithoutWait(t *testing.T) {
 	}
 }
 
+func TestFullAndLoad(t *testing.T) {
+	var s State
+	c := newController(t, Config{Capacity: 4, QueueWait: 100 * ms}, &s)
+	observer := newController(t, Config{Mode: ModeObserve, Capacity: 4}, &s)
+	fill(t, c, t0, 4)
+	if c.Full() {
+		t.Error("full although an original may still wait")
+	}
+	mustWait(t, c, t0, original(9), View{})
+	if !c.Full() || observer.Full() {
+		t.Error("not full, or full while nothing is refused")
+	}
+	if inflight, limit := c.Load(); inflight != 4 || limit != 4 {
+		t.Errorf("%d of %d in flight", inflight, limit)
+	}
+}
+
 func TestRefusedAtOnceWhenThePlaceComesTooLate(t *testing.T) {
 	var s State
 	c := newController(t, Config{Capacity: 8, QueueWait: 100 * ms}, &s)
