@@ -7,23 +7,38 @@ import (
 	"strings"
 )
 
-// Headers by which proxies and content networks tell a service who the client
-// is, which URL it asked for or what was in its certificate. Lower case, by first
-// letter. Via is not among them: it names proxies, and no policy reads it.
-var (
-	forwardingPrefixes = []string{"x-forwarded-", "x-original-"}
+// ownPrefix begins the headers that only the gateway itself may write.
+const ownPrefix = "comporta-"
 
-	forwardingX = []string{
+// forwardingPrefixes and forwardingNames are the headers by which proxies and
+// content networks tell a service who the client is or which URL it asked for.
+// Via is not among them: it names proxies, and no policy reads it.
+var (
+	forwardingPrefixes = [...]string{"x-forwarded-", "x-original-"}
+
+	forwardingNames = byLength(
 		"x-real-ip", "x-client-ip", "x-client-id", "x-forwarded", "x-rewrite-url", "x-cluster-client-ip",
 		"x-remote-ip", "x-remote-addr", "x-originating-ip", "x-proxyuser-ip", "x-envoy-external-address",
 		"x-azure-clientip", "x-azure-socketip", "x-appengine-user-ip", "x-via", "x-scheme", "x-url-scheme",
-	}
-	forwardingC = []string{"client-ip", "cf-connecting-ip", "cf-connecting-ipv6", "cf-pseudo-ipv4"}
-	forwardingF = []string{"forwarded", "forwarded-for", "fastly-client-ip", "fly-client-ip", "front-end-https"}
-	forwardingT = []string{"true-client-ip"}
-
-	ownPrefix = "comporta-"
+		"forwarded", "forwarded-for", "front-end-https", "client-ip", "true-client-ip", "fastly-client-ip",
+		"fly-client-ip", "cf-connecting-ip", "cf-connecting-ipv6", "cf-pseudo-ipv4",
+	)
 )
+
+// maxForwardingName bounds the names of forwardingNames, in bytes.
+const maxForwardingName = 24
+
+// initials are the letters with which the names of all three begin.
+var initials = [256]bool{'c': true, 'C': true, 'f': true, 'F': true, 't': true, 'T': true, 'x': true, 'X': true}
+
+// byLength sorts names by their length, so that nearly every header of a request
+// is told apart without looking at more than a letter.
+func byLength(names ...string) (sorted [maxForwardingName + 1][]string) {
+	for _, n := range names {
+		sorted[len(n)] = append(sorted[len(n)], n)
+	}
+	return sorted
+}
 
 // Clean deletes from h what the peer has no right to say. Call it before any
 // policy reads h. It allocates nothing.
@@ -39,6 +54,9 @@ func (id *Identifier) Clean(h http.Header, trusted bool) {
 			continue
 		}
 		underscored := strings.IndexByte(name, '_') >= 0
+		if !underscored && !initials[name[0]] {
+			continue
+		}
 		switch {
 		case hasFoldedPrefix(name, ownPrefix):
 		case underscored && id.aliasOfCredential(name):
@@ -53,24 +71,18 @@ func (id *Identifier) Clean(h http.Header, trusted bool) {
 // forwarding reports whether name, in any case and with underscores for dashes,
 // is a forwarding header.
 func forwarding(name string) bool {
-	var list []string
-	switch name[0] | 0x20 {
-	case 'x':
-		for _, p := range forwardingPrefixes {
-			if hasFoldedPrefix(name, p) {
+	if name[0]|0x20 == 'x' {
+		for i := range forwardingPrefixes {
+			if hasFoldedPrefix(name, forwardingPrefixes[i]) {
 				return true
 			}
 		}
-		list = forwardingX
-	case 'c':
-		list = forwardingC
-	case 'f':
-		list = forwardingF
-	case 't':
-		list = forwardingT
 	}
-	for _, f := range list {
-		if len(f) == len(name) && hasFoldedPrefix(name, f) {
+	if len(name) > maxForwardingName {
+		return false
+	}
+	for _, f := range forwardingNames[len(name)] {
+		if hasFoldedPrefix(name, f) {
 			return true
 		}
 	}

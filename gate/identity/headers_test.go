@@ -68,6 +68,26 @@ func TestCase_Proxy_B18_Underscores(t *testing.T) {
 	}
 }
 
+// Clean looks at first letters only: none of the names may begin with another.
+func TestEveryListedNameIsDeleted(t *testing.T) {
+	id := mustNew(t, Config{}, nil)
+	names := []string{ownPrefix + "x"}
+	for _, p := range forwardingPrefixes {
+		names = append(names, p+"x")
+	}
+	for _, list := range forwardingNames {
+		names = append(names, list...)
+	}
+	h := headersNamed(names)
+	for _, name := range names {
+		h[strings.ToUpper(name)] = nil
+	}
+	id.Clean(h, false)
+	if len(h) != 0 || len(names) < 20 {
+		t.Errorf("left %q of %d", remaining(h), len(names))
+	}
+}
+
 func TestConfiguredCredentialsStay(t *testing.T) {
 	id := mustNew(t, Config{Identify: []Source{{Kind: KindHeader, Header: "x-client-id"}, {Kind: KindHeader, Header: "X_Tenant"}}}, nil)
 	h := headersNamed([]string{"X-Client-Id", "X_client_id", "X_tenant", "X-Tenant", "X-Client-Ip"})
