@@ -57,6 +57,9 @@ func (r *reader) readLater(n *yaml.Node, path string) {
 	case !leaf && n.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
+			if !r.spend(key, path) {
+				return
+			}
 			if p := join(path, key.Value); key.Kind == yaml.ScalarNode && isLeafLater(p) {
 				r.readLater(n.Content[i+1], p)
 			} else {

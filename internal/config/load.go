@@ -34,8 +34,8 @@ type Flag struct {
 
 // Bounds on what a configuration may make of the loader.
 const (
-	maxValues   = 100_000 // values, aliases resolved
-	maxProblems = 500     // told; who has more needs no longer list
+	maxValues   = 50_000 // keys and values, aliases resolved
+	maxProblems = 500    // told; who has more needs no longer list
 )
 
 // Load makes the effective configuration. When anything is wrong it returns no

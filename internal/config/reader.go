@@ -147,6 +147,9 @@ func (r *reader) readList(s *schema, n *yaml.Node, path string, v reflect.Value)
 	r.origins.forgetUnder(path)
 	v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Content)))
 	for i, item := range n.Content {
+		if r.budget <= 0 {
+			return
+		}
 		elem := reflect.New(v.Type().Elem()).Elem()
 		if s.elem.kind == kindRecord {
 			setDefaults(s.elem, elem)
@@ -160,6 +163,9 @@ func (r *reader) readRecord(s *schema, n *yaml.Node, path string, v reflect.Valu
 	var rest []*yaml.Node
 	given := map[string]bool{}
 	for key, value := range pairs(n) {
+		if r.budget <= 0 {
+			return
+		}
 		if !r.keyFits(key, path, given) {
 			continue
 		}
@@ -185,6 +191,8 @@ func (r *reader) readRecord(s *schema, n *yaml.Node, path string, v reflect.Valu
 // keyFits refuses keys that are no single words, and those said twice.
 func (r *reader) keyFits(key *yaml.Node, path string, given map[string]bool) bool {
 	switch {
+	case !r.spend(key, path):
+		return false
 	case key.Kind != yaml.ScalarNode || key.Tag == "!!null":
 		r.fail(key, path, "a key is a single word", "remove it")
 	case key.Tag == "!!merge":
@@ -255,11 +263,16 @@ func (r *reader) resolve(n *yaml.Node, path string) (*yaml.Node, bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	return n, r.spend(n, path) && n != nil
+}
+
+// spend counts a key or a value, and reports whether there may be more.
+func (r *reader) spend(n *yaml.Node, path string) bool {
 	r.budget--
 	if r.budget == 0 {
-		r.fail(n, path, "too many values", fmt.Sprintf("aliases resolved, a configuration has at most %d", maxValues))
+		r.fail(n, path, "too many values", fmt.Sprintf("aliases resolved, a configuration has at most %d keys and values", maxValues))
 	}
-	return n, r.budget > 0 && n != nil
+	return r.budget > 0
 }
 
 func (r *reader) at(n *yaml.Node) origin { return origin{r.src, n.Line, n.Column} }
