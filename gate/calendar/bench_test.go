@@ -23,7 +23,7 @@ func requests(n int, class comporta.Class) []comporta.Request {
 func BenchmarkRefuse(b *testing.B) {
 	for _, class := range []comporta.Class{comporta.ClassAnonymous, comporta.ClassProven} {
 		b.Run(class.String(), func(b *testing.B) {
-			h := newHouse(b, Config{})
+			h := newHouseOf(b, Config{}, DefaultStateBytes)
 			h.rate(1000)
 			rs := requests(1<<18, class)
 			var buf [ticketLength]byte
@@ -44,7 +44,7 @@ func BenchmarkRefuse(b *testing.B) {
 }
 
 func BenchmarkBook(b *testing.B) {
-	h := newHouse(b, Config{})
+	h := newHouseOf(b, Config{}, DefaultStateBytes)
 	h.rate(1000)
 	rs := requests(1<<18, comporta.ClassProven)
 	i := 0
@@ -61,7 +61,7 @@ func BenchmarkBook(b *testing.B) {
 }
 
 func BenchmarkAppendTicket(b *testing.B) {
-	h := newHouse(b, Config{})
+	h := newHouseOf(b, Config{}, DefaultStateBytes)
 	r := &requests(1, comporta.ClassProven)[0]
 	booking, _ := h.refuse(r)
 	var buf [ticketLength]byte
@@ -74,7 +74,7 @@ func BenchmarkAppendTicket(b *testing.B) {
 func BenchmarkLook(b *testing.B) {
 	for _, name := range []string{"calm", "unknown", "early", "ticket"} {
 		b.Run(name, func(b *testing.B) {
-			h := newHouse(b, Config{})
+			h := newHouseOf(b, Config{}, DefaultStateBytes)
 			r := &requests(1, comporta.ClassProven)[0]
 			if name != "calm" {
 				h.refuse(ask(client(7, comporta.ClassProven), 1))
@@ -94,14 +94,14 @@ func BenchmarkLook(b *testing.B) {
 }
 
 func BenchmarkDueWithin(b *testing.B) {
-	h := newHouse(b, Config{})
+	h := newHouseOf(b, Config{}, DefaultStateBytes)
 	for b.Loop() {
 		h.DueWithin(h.now, time.Second)
 	}
 }
 
 func BenchmarkDone(b *testing.B) {
-	h := newHouse(b, Config{})
+	h := newHouseOf(b, Config{}, DefaultStateBytes)
 	b.ReportAllocs()
 	for b.Loop() {
 		h.DoneAt(h.now, answered, h.load)

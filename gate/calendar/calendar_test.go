@@ -24,7 +24,12 @@ type house struct {
 
 func newHouse(t testing.TB, cfg Config) *house {
 	t.Helper()
-	state, err := NewState(0)
+	return newHouseOf(t, cfg, MinStateBytes)
+}
+
+func newHouseOf(t testing.TB, cfg Config, bytes int) *house {
+	t.Helper()
+	state, err := NewState(bytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,21 +68,21 @@ func (r *record) disobedient(sec int64) bool {
 // seconds32 holds Unix seconds until 2106.
 func seconds32(sec int64) uint32 { return uint32(min(max(sec, 0), 1<<32-1)) } //nolint:gosec // bounded
 
-const lineRecords = 4
+const lineRecords = 8
 
 // clientLine keeps the keys together, and apart from the records, so that a
-// look-up reads one cache line of each of two lines, and then one record.
+// look-up reads one or two cache lines, and then one record.
 type clientLine struct {
 	key    [lineRecords]uint64 // 0 = empty
 	until  [lineRecords]uint32 // Unix seconds: after that the record says nothing
-	_      [16]byte            // to the end of the cache line
+	_      [32]byte            // to the end of the cache line
 	record [lineRecords]record
 }
 
-const clientLineBytes = 64 + lineRecords*(24+4*maxBookings)
+const clientLineBytes = 128 + lineRecords*(24+4*maxBookings)
 
-// clientTable holds records in fixed memory, as dueTable does. A full pair of
-// lines gives up the record that ends soonest.
+// clientTable holds records in fixed memory, as dueTable does. A full
+// line gives up the record that ends soonest.
 type clientTable struct {
 	shards [tableShards]struct {
 		sync.Mutex
@@ -103,21 +103,17 @@ func (t *clientTable) lock(key uint64) *sync.Mutex {
 	return m
 }
 
-func (t *clientTable) lines2(key uint64) (a, b *clientLine) {
-	first := key % tableShards * t.perLock
+func (t *clientTable) line(key uint64) *clientLine {
 	i, _ := bits.Mul64(key, t.perLock)
-	j, _ := bits.Mul64(bits.RotateLeft64(key*0x9e3779b97f4a7c15, 29), t.perLock)
-	return &t.lines[first+i], &t.lines[first+j]
+	return &t.lines[key%tableShards*t.perLock+i]
 }
 
 // find returns the record of a key, nil if there is none. Under lock.
 func (t *clientTable) find(key uint64) *record {
-	a, b := t.lines2(key)
-	for _, l := range [2]*clientLine{a, b} {
-		for i := range l.key {
-			if l.key[i] == key {
-				return &l.record[i]
-			}
+	l := t.line(key)
+	for i := range l.key {
+		if l.key[i] == key {
+			return &l.record[i]
 		}
 	}
 	return nil
@@ -126,22 +122,20 @@ func (t *clientTable) find(key uint64) *record {
 // open returns the record of a key, a fresh one if there is none, and keeps it at
 // least until the given Unix second. Under lock.
 func (t *clientTable) open(key uint64, until int64) *record {
-	a, b := t.lines2(key)
-	victim, place := a, 0
-	for _, l := range [2]*clientLine{a, b} {
-		for i := range l.key {
-			if l.key[i] == key {
-				l.until[i] = max(l.until[i], seconds32(until))
-				return &l.record[i]
-			}
-			if l.until[i] < victim.until[place] { // empty places are of the year 1970
-				victim, place = l, i
-			}
+	l := t.line(key)
+	victim := 0
+	for i := range l.key {
+		if l.key[i] == key {
+			l.until[i] = max(l.until[i], seconds32(until))
+			return &l.record[i]
+		}
+		if l.until[i] < l.until[victim] { // empty places are of the year 1970
+			victim = i
 		}
 	}
-	victim.key[place], victim.until[place] = key, seconds32(until)
-	victim.record[place] = record{}
-	return &victim.record[place]
+	l.key[victim], l.until[victim] = key, seconds32(until)
+	l.record[victim] = record{}
+	return &l.record[victim]
 }
 
 // side says in which of the two words, rings and tables something is counted.

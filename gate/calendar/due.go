@@ -64,12 +64,15 @@ func (s slot) rank() int {
 
 const (
 	tableShards = 256 // fixed: a table that changes its locks would need a lock for that
-	lineSlots   = 8
+	lineSlots   = 16
 )
 
 // dueTable finds the slot of an operation. It has fixed memory: each operation
-// may lie in one of two lines of its shard, and what does not fit is given up by
-// rank and then by latest due. Ages are in the slots, so nothing sweeps.
+// lies in one line of 16, and what does not fit is given up by rank and then by
+// latest due. Ages are in the slots, so nothing sweeps.
+//
+// One wide line instead of the choice between two: it is one place in memory to
+// wait for, and what is given up is not lost, since its ticket still holds.
 type dueTable struct {
 	shards [tableShards]struct {
 		sync.Mutex
@@ -79,7 +82,8 @@ type dueTable struct {
 	perLock uint64 // lines of a shard
 }
 
-// dueLine is two neighbouring cache lines. op 0 is an empty place.
+// dueLine keeps the names together, in two neighbouring cache lines. 0 is an empty
+// place.
 type dueLine struct {
 	op   [lineSlots]uint64
 	word [lineSlots]uint64
@@ -99,22 +103,19 @@ func (t *dueTable) lock(op uint64) *sync.Mutex {
 	return m
 }
 
-func (t *dueTable) lines2(op uint64) (a, b *dueLine) {
-	first := op % tableShards * t.perLock
+func (t *dueTable) line(op uint64) *dueLine {
+	// The shard is of the low bits, the line of the high ones.
 	i, _ := bits.Mul64(op, t.perLock)
-	j, _ := bits.Mul64(bits.RotateLeft64(op*0x9e3779b97f4a7c15, 29), t.perLock)
-	return &t.lines[first+i], &t.lines[first+j]
+	return &t.lines[op%tableShards*t.perLock+i]
 }
 
 // find returns the live slot of an operation.
 func (t *dueTable) find(op uint64, now int64) (slot, bool) {
-	a, b := t.lines2(op)
-	for _, l := range [2]*dueLine{a, b} {
-		for i := range l.op {
-			if l.op[i] == op {
-				s := unpack(l.word[i])
-				return s, s.live(now)
-			}
+	l := t.line(op)
+	for i := range l.op {
+		if l.op[i] == op {
+			s := unpack(l.word[i])
+			return s, s.live(now)
 		}
 	}
 	return slot{}, false
@@ -123,33 +124,28 @@ func (t *dueTable) find(op uint64, now int64) (slot, bool) {
 // put files a slot, in the place of the operation's former one if there is one.
 // evicted says that a live slot was lost to it, or that the new one found no place.
 func (t *dueTable) put(op uint64, s slot, now int64) (evicted bool) {
-	a, b := t.lines2(op)
-	var (
-		victim *dueLine
-		place  int
-		worst  = victimRank{rank: s.rank(), due: -1} // it gives way to none of a higher rank
-	)
-	for _, l := range [2]*dueLine{a, b} {
-		for i := range l.op {
-			if l.op[i] == op {
-				l.word[i] = s.pack()
-				return false
-			}
-			r := victimRank{rank: -1} // empty or dead
-			if l.op[i] != 0 {
-				if old := unpack(l.word[i]); old.live(now) {
-					r = victimRank{old.rank(), old.due}
-				}
-			}
-			if r.before(worst) {
-				victim, place, worst = l, i, r
+	l := t.line(op)
+	place := -1
+	worst := victimRank{rank: s.rank(), due: -1} // it gives way to none of a higher rank
+	for i := range l.op {
+		if l.op[i] == op {
+			l.word[i] = s.pack()
+			return false
+		}
+		r := victimRank{rank: -1} // empty or dead
+		if l.op[i] != 0 {
+			if old := unpack(l.word[i]); old.live(now) {
+				r = victimRank{old.rank(), old.due}
 			}
 		}
+		if r.before(worst) {
+			place, worst = i, r
+		}
 	}
-	if victim == nil {
+	if place < 0 {
 		return true
 	}
-	victim.op[place], victim.word[place] = op, s.pack()
+	l.op[place], l.word[place] = op, s.pack()
 	return worst.rank >= 0
 }
 

@@ -150,7 +150,7 @@ func (e *estimates) note(load Load) int64 {
 		e.peak.Store(1000) // unknown is not idle
 		return 0
 	}
-	if e.limit.Swap(int64(load.Limit)) == 0 {
+	if limit := int64(load.Limit); e.limit.Load() != limit && e.limit.Swap(limit) == 0 {
 		e.second.Store(never) // the first limit is worth an estimate at once
 	}
 	level := int64(max(load.Inflight, 0)) * 1000 / int64(load.Limit)
