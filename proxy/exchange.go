@@ -49,9 +49,6 @@ func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 	x := &exchange{p: p, w: w, in: in, upgrade: upgradeOf(in.Header)}
 	if in.ContentLength != 0 && in.Body != nil && in.Body != http.NoBody {
 		x.body = newCallerBody(in.Body, x.waitForCaller)
-		// An upstream may answer while the body is still coming. Servers that know no
-		// other way refuse to be told, which is fine.
-		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
 	return x
 }
@@ -81,8 +78,10 @@ func (x *exchange) drain() {
 }
 
 // closeUnlessRead marks the answer as the connection's last when the caller's
-// body has not been read to its end. In full duplex net/http would look for the
-// next request wherever reading stopped: in the middle of a body.
+// body has not been read to its end. On a connection that goes on, net/http would
+// read the body out before it sends the answer, and wait for a caller who waits
+// for it; full duplex, its other way, would look for the next request wherever
+// reading stopped, be it in the middle of a broken body.
 func (x *exchange) closeUnlessRead() {
 	if x.in.ProtoMajor == 1 && x.body.unread() {
 		x.w.Header()["Connection"] = []string{"close"}

@@ -329,6 +329,22 @@ func TestUpstreamFailures(t *testing.T) {
 	}
 }
 
+// A refused caller keeps its connection when its body is small: in an outage new
+// connections would add to the flood.
+func TestRefusalKeepsTheConnection(t *testing.T) {
+	base, _ := front(t, nil, "http://"+refusing(t))
+	for size, closes := range map[int]bool{4: false, 60 << 10: false, 1 << 20: true} {
+		res, err := http.Post(base, "text/plain", strings.NewReader(strings.Repeat("x", size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusServiceUnavailable || res.Close != closes {
+			t.Errorf("%d bytes: %s, close %v", size, res.Status, res.Close)
+		}
+	}
+}
+
 // An answer that breaks off must not look complete.
 func TestTruncatedAnswer(t *testing.T) {
 	for name, answer := range map[string]string{
@@ -438,7 +454,7 @@ func TestCase_Proxy_A16_EarlyAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nsome"); err != nil {
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nsome"); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))

@@ -189,6 +189,20 @@ func TestCase_Proxy_D33_RefusedDialMovesOn(t *testing.T) {
 	})
 }
 
+// What may have been executed does not move on, although there is elsewhere to go.
+func TestAskedOnceIsAskedOnce(t *testing.T) {
+	one, atOne := scripted(t, "")
+	two, atTwo := scripted(t, "")
+	base, n := front(t, nil, one, two)
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost} {
+		before := atOne.Load() + atTwo.Load()
+		raw(t, base, method+" / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		if said, asked := n.said(), atOne.Load()+atTwo.Load()-before; said != "[upstream_failed] unreachable" || asked != 1 {
+			t.Errorf("%s: asked %d times, %s", method, asked, said)
+		}
+	}
+}
+
 // dying is a connection whose writes fail, without a byte, after the first
 // request: as on one that its peer has reset meanwhile.
 type dying struct {
