@@ -57,8 +57,12 @@ func (c *Calendar) BookAt(now time.Time, r *comporta.Request, reason comporta.Re
 // refused counts a refusal.
 func (s *State) refused(r *comporta.Request, reason comporta.Reason, load Load) {
 	s.note(load)
-	if reason == comporta.UpstreamUnavailable {
+	switch reason {
+	case comporta.UpstreamUnavailable:
 		s.unreachable.Add(1)
+	case comporta.ShedByOperator:
+		return // somebody's choice says nothing of the rate
+	default:
 	}
 	switch r.Slot.State {
 	case comporta.SlotNone:

@@ -166,6 +166,14 @@ func TestFeedback(t *testing.T) {
 	if redeem(94, 6); factor() != 1.25 {
 		t.Errorf("factor %v after 6 %% refused", factor())
 	}
+	shed := ask(client(1, comporta.ClassProven), 1)
+	shed.Slot.State = comporta.SlotRedeemed
+	for range 10 {
+		h.BookAt(h.now, shed, comporta.ShedByOperator, h.load)
+	}
+	if redeem(95, 5); factor() > 1.25 {
+		t.Errorf("factor %v: what an operator sheds made places dearer", factor())
+	}
 	for range 20 {
 		redeem(0, 10)
 	}
