@@ -71,8 +71,8 @@ const (
 // lies in one line of 16, and what does not fit is given up by rank and then by
 // latest due. Ages are in the slots, so nothing sweeps.
 //
-// One wide line instead of the choice between two: it is one place in memory to
-// wait for, and what is given up is not lost, since its ticket still holds.
+// One wide line instead of the choice between two: it is one place in memory, and
+// what a nearly full table gives up sooner is not lost, since its ticket holds.
 type dueTable struct {
 	shards [tableShards]struct {
 		sync.Mutex
