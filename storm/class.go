@@ -49,9 +49,10 @@ type Class struct {
 	Timeout time.Duration
 	// Patience is how long an operation is worth asking for.
 	Patience time.Duration
-	// Parks says that the client keeps an operation whose go failed, and sends
-	// it again at each wake: what an app does that synchronises when the network
-	// says that it is back.
+	// Parks says that the client, when its first attempt failed, keeps the
+	// operation until the next wake, makes Attempts then, and keeps it again:
+	// what an app does that synchronises when the network says that it is back.
+	// Only naive clients park.
 	Parks bool
 	// Keyed clients send an Idempotency-Key with a POST; the others send a GET
 	// that looks the same on each attempt.
@@ -84,8 +85,8 @@ func (c *Class) check(wakes bool) error {
 	if c.Timeout <= 0 || c.Patience <= 0 {
 		bad("Timeout: %v, Patience: %v; both must be positive", c.Timeout, c.Patience)
 	}
-	if c.Parks && !wakes {
-		bad("Parks: the scenario has no Wake; give it one, or nothing parked is ever sent again")
+	if c.Parks && (!wakes || c.Manner != Naive) {
+		bad("Parks: give the scenario a Wake, or nothing parked is ever sent again, and the class the manner Naive")
 	}
 	if !(c.Reworded >= 0 && c.Reworded <= 1) {
 		bad("Reworded: %v is not a fraction", c.Reworded)

@@ -19,7 +19,7 @@ type Scenario struct {
 	OutageAt, Outage time.Duration
 	// Wake is the period at which parked operations are sent again, the first
 	// time when the dependency is back, and Spread is over how long they then
-	// scatter. See Class.Parks.
+	// scatter; the second time over twice as long, and so on. See Class.Parks.
 	Wake, Spread time.Duration
 	// FreshWithin is how soon an operation must have succeeded for its user to
 	// call the service up.
@@ -55,7 +55,7 @@ func (s Service) Capacity() float64 {
 }
 
 // OutageEnd is when the dependency is back.
-func (s *Scenario) OutageEnd() time.Duration { return s.OutageAt + s.Outage }
+func (s Scenario) OutageEnd() time.Duration { return s.OutageAt + s.Outage }
 
 // Within returns the scenario cut to a length: outage and observation shrink or
 // grow with it, what a single request costs does not.
@@ -89,7 +89,7 @@ func scale(d time.Duration, factor float64) time.Duration {
 }
 
 // Check reports every field that makes no storm, each with its remedy.
-func (s *Scenario) Check() error {
+func (s Scenario) Check() error {
 	var problems []error
 	bad := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("storm: "+format, args...))

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,11 +13,11 @@ import (
 	"github.com/comporta/comporta/storm/live"
 )
 
-// Bounds of -duration: below, the outage is too short to bring the bare service
-// down; above, live.MaxLength ends the storm.
+// Bounds of -duration. Below, the outage is too short to bring the bare service
+// down; above, the storms come near the bound on their requests.
 const (
 	leastDemo = 30 * time.Second
-	mostDemo  = 10 * time.Minute
+	mostDemo  = 2 * time.Minute
 )
 
 // demoResult is what -json prints.
@@ -29,48 +26,53 @@ type demoResult struct {
 	Protected live.Result `json:"protected"`
 }
 
-// runDemo is `comporta demo`: the same storm twice, without and with the gate.
-// It returns 0 only if the gate was worth it, 1 if not, 2 for bad arguments.
+// runDemo is `comporta demo`: the same storm twice on loopback, without and with
+// the gate. It ends with exitFine only if the gate was worth it.
 func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("comporta demo", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	duration := flags.Duration("duration", 2*storm.Incident().Length, "length of both runs together, "+leastDemo.String()+" to "+mostDemo.String())
-	asJSON := flags.Bool("json", false, "print the result as JSON")
-	flags.Bool("no-browser", false, "accepted for scripts: the chart is drawn in the terminal, no browser is opened")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return 0
-		}
-		return 2
+	f := newFlags("demo", stdout, stderr)
+	duration := f.Duration("duration", 2*storm.Incident().Length, fmt.Sprintf("length of both runs together, %v to %v", leastDemo, mostDemo))
+	asJSON := f.Bool("json", false, "print one JSON document instead of the table")
+	f.Bool("no-browser", false, "accepted for scripts; the chart is drawn in the terminal and no browser is opened")
+	rest, code, done := f.parse(args)
+	if done {
+		return code
 	}
-	if *duration < leastDemo || *duration > mostDemo || flags.NArg() > 0 {
-		fmt.Fprintf(stderr, "comporta demo: -duration %v and arguments %q: give %v to %v, and no further argument\n", *duration, flags.Args(), leastDemo, mostDemo)
-		return 2
+	if len(rest) > 0 {
+		return f.misused("it takes no arguments, not %q", rest)
+	}
+	if *duration < leastDemo || *duration > mostDemo {
+		return f.misused("-duration %v is not within %v and %v", *duration, leastDemo, mostDemo)
 	}
 	result, err := demo(ctx, storm.Incident().Within(*duration/2), stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "comporta demo: %v\n", err)
-		return 1
+		return f.failed(err)
 	}
 	if *asJSON {
-		err = json.NewEncoder(stdout).Encode(result)
+		if code := printJSON(f, result); code != exitFine {
+			return code
+		}
 	} else {
-		_, err = io.WriteString(stdout, live.Table("bare", result.Bare, "protected", result.Protected))
+		say(stdout, "\n%s", live.Table("bare", &result.Bare, "protected", &result.Protected))
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "comporta demo: %v\n", err)
-		return 1
-	}
-	if !result.Protected.Beats(&result.Bare) {
-		fmt.Fprintln(stderr, "comporta demo: the gate did not beat the bare service on this machine")
-		return 1
-	}
-	return 0
+	return judgeDemo(f, &result)
 }
 
-// demo runs the storm twice.
-func demo(ctx context.Context, scenario storm.Scenario, stderr io.Writer) (result demoResult, err error) {
-	bare, err := demoRun(ctx, "bare: the service alone", scenario, nil, stderr)
+// judgeDemo says when the gate was not worth it, and what may have been in the way.
+func judgeDemo(f *flags, result *demoResult) int {
+	if result.Protected.Beats(&result.Bare) {
+		return exitFine
+	}
+	say(f.stderr, "comporta demo: the gate did not beat the bare service: it must recover in less than half the time, peak no higher, and need fewer requests for a success\n")
+	if before := min(result.Bare.Before, result.Protected.Before); before < 0.99 {
+		say(f.stderr, "this machine served only %.0f %% of the users before anything failed: it is too busy for the demo\n", 100*before)
+	}
+	return exitFailed
+}
+
+// demo runs the storm twice. The gate is the default one: it has to learn what
+// the service can take.
+func demo(ctx context.Context, scenario storm.Scenario, screen io.Writer) (result demoResult, err error) {
+	bare, err := demoRun(ctx, "bare: the service alone", scenario, nil, screen)
 	if err != nil {
 		return result, err
 	}
@@ -78,15 +80,15 @@ func demo(ctx context.Context, scenario storm.Scenario, stderr io.Writer) (resul
 	if err != nil {
 		return result, err
 	}
-	protected, err := demoRun(ctx, "protected: the same storm, with comporta's defaults before the service", scenario, g.Wrap, stderr)
+	protected, err := demoRun(ctx, "protected: the same storm, comporta in front with its defaults", scenario, g.Wrap, screen)
 	if err != nil {
 		return result, err
 	}
-	return demoResult{bare.Result(), protected.Result()}, nil
+	return demoResult{Bare: bare.Result(), Protected: protected.Result()}, nil
 }
 
-func demoRun(ctx context.Context, title string, scenario storm.Scenario, wrap func(http.Handler) http.Handler, stderr io.Writer) (*live.Recording, error) {
-	screen := live.NewScreen(stderr, title, terminal(stderr))
+func demoRun(ctx context.Context, title string, scenario storm.Scenario, wrap func(http.Handler) http.Handler, w io.Writer) (*live.Recording, error) {
+	screen := live.NewScreen(w, title, redraws(w))
 	recording, err := live.Incident(ctx, scenario, wrap, screen.Show)
 	if err != nil {
 		return nil, err
@@ -94,12 +96,12 @@ func demoRun(ctx context.Context, title string, scenario storm.Scenario, wrap fu
 	return recording, screen.Finish(recording)
 }
 
-// terminal reports whether w is one that can redraw.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// redraws reports whether w is a terminal on which the cursor can go back.
+func redraws(w io.Writer) bool {
+	file, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
-	info, err := f.Stat()
+	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -17,8 +17,12 @@ type answer struct {
 	ticket string
 }
 
-func (a *answer) ok() bool      { return a.status >= 200 && a.status < 400 }
-func (a *answer) refused() bool { return a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests }
+func (a *answer) ok() bool { return a.status >= 200 && a.status < 400 }
+
+// refused means turned away before any work.
+func (a *answer) refused() bool {
+	return a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests
+}
 
 // mostBody bounds what of a body is read so that the connection can be used again.
 const mostBody = 64 << 10

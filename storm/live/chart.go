@@ -17,7 +17,7 @@ const (
 // Size of a chart. Its height does not change while a storm runs, so that it can
 // be redrawn in place.
 const (
-	chartRows    = 10
+	chartRows    = 12
 	chartColumns = 60
 )
 

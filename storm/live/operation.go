@@ -120,12 +120,12 @@ func (o *operation) next(now time.Time, a *answer) (wait time.Duration, again bo
 		}
 		wait = o.told(a)
 	case storm.Naive:
-		if o.inGo >= c.Attempts {
-			if !c.Parks {
-				return 0, false
-			}
+		switch {
+		case c.Parks && (o.attempts == 1 || o.inGo >= c.Attempts):
 			wait, o.inGo = o.wake(now), 0
-			break
+			return wait, now.Sub(o.began)+wait < c.Patience
+		case o.inGo >= c.Attempts:
+			return 0, false
 		}
 		wait = o.vary(backoff(c.Base, c.Cap, o.inGo))
 	default:
@@ -164,12 +164,15 @@ func (o *operation) upTo(d time.Duration) time.Duration {
 // vary draws within a fifth of d.
 func (o *operation) vary(d time.Duration) time.Duration { return d*4/5 + o.upTo(d*2/5) }
 
-// wake is how long a parked operation waits for the next synchronisation.
+// wake is how long a parked operation waits for the next synchronisation. With
+// each one the clients have drifted further apart.
 func (o *operation) wake(now time.Time) time.Duration {
 	s := &o.run.Scenario
-	at := s.OutageEnd()
+	at, spread := s.OutageEnd(), s.Spread
 	if elapsed := now.Sub(o.run.record.start); elapsed >= at {
-		at += ((elapsed-at)/s.Wake + 1) * s.Wake
+		n := int64((elapsed-at)/s.Wake) + 1
+		at += time.Duration(n) * s.Wake
+		spread += time.Duration(n) * s.Spread
 	}
-	return o.run.record.start.Add(at).Sub(now) + o.upTo(s.Spread)
+	return o.run.record.start.Add(at).Sub(now) + o.upTo(spread)
 }

@@ -21,6 +21,7 @@ type Bucket struct {
 	Succeeded                        int // attempts that brought their client a 200
 	Began                            int // operations that began
 	Fresh                            int // of those, succeeded within Scenario.FreshWithin
+	Served                           int // of those, succeeded at all
 }
 
 // Requests returns the number of attempts.
@@ -37,6 +38,7 @@ func (b *Bucket) add(o *Bucket) {
 	b.Succeeded += o.Succeeded
 	b.Began += o.Began
 	b.Fresh += o.Fresh
+	b.Served += o.Served
 }
 
 // Recording is what was seen of a storm, so far or as a whole.
@@ -61,9 +63,9 @@ type recorder struct {
 }
 
 type counts struct {
-	sent, refused    [2]atomic.Int64 // originals, repeats
-	succeeded        atomic.Int64
-	began, fresh    atomic.Int64
+	sent, refused        [2]atomic.Int64 // originals, repeats
+	succeeded            atomic.Int64
+	began, fresh, served atomic.Int64
 }
 
 func newRecorder(s storm.Scenario, start time.Time) *recorder {
@@ -91,8 +93,10 @@ func (r *recorder) began(t time.Time)                { r.at(t).began.Add(1) }
 // succeeded counts an attempt of an operation that began at began.
 func (r *recorder) succeeded(began, sent, now time.Time) {
 	r.at(sent).succeeded.Add(1)
+	b := r.at(began)
+	b.served.Add(1)
 	if now.Sub(began) <= r.scenario.FreshWithin {
-		r.at(began).fresh.Add(1)
+		b.fresh.Add(1)
 	}
 }
 
@@ -104,7 +108,7 @@ func (r *recorder) recordingAt(now time.Time) *Recording {
 		rec.Buckets[i] = Bucket{
 			Originals: int(c.sent[0].Load()), Repeats: int(c.sent[1].Load()),
 			RefusedOriginals: int(c.refused[0].Load()), RefusedRepeats: int(c.refused[1].Load()),
-			Succeeded: int(c.succeeded.Load()), Began: int(c.began.Load()), Fresh: int(c.fresh.Load()),
+			Succeeded: int(c.succeeded.Load()), Began: int(c.began.Load()), Fresh: int(c.fresh.Load()), Served: int(c.served.Load()),
 		}
 	}
 	return rec

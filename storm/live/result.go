@@ -26,6 +26,12 @@ type Result struct {
 	// requests if there was none.
 	RequestsPerSuccess float64 `json:"requests_per_success"`
 	Requests           int     `json:"requests"`
+
+	// Before is the share of users that were served before the outage. Below
+	// 99 % the machine itself was too slow, and the rest says little.
+	Before float64 `json:"-"`
+	// Served of Began operations succeeded in the end.
+	Served, Began int `json:"-"`
 }
 
 // Recovered says whether the service recovered while it was observed. JSON
@@ -55,6 +61,9 @@ func (rec *Recording) Result() Result {
 		RepeatsAtPeak:      round(float64(peak.Repeats) / math.Max(float64(peak.Requests()), 1)),
 		RequestsPerSuccess: round(float64(all.Requests()) / math.Max(float64(all.Succeeded), 1)),
 		Requests:           all.Requests(),
+		Served:             all.Served,
+		Began:              all.Began,
+		Before:             rec.before(),
 	}
 	if rec.Worked > 0 {
 		r.Wasted = round(math.Max(1-float64(all.Succeeded)/float64(rec.Worked), 0))
@@ -65,6 +74,15 @@ func (rec *Recording) Result() Result {
 }
 
 func round(x float64) float64 { return math.Round(x*100) / 100 }
+
+// before judges the users whose time was up before the outage.
+func (rec *Recording) before() float64 {
+	var sum Bucket
+	for i := range int((rec.Scenario.OutageAt - rec.Scenario.FreshWithin) / Interval) {
+		sum.add(&rec.Buckets[i])
+	}
+	return float64(sum.Fresh) / math.Max(float64(sum.Began), 1)
+}
 
 // peak returns the busiest second. A second evens out what a loaded machine does
 // to single buckets.

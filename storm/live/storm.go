@@ -35,6 +35,7 @@ var errOver = errors.New("live: the storm is over")
 // run is a Storm while it runs.
 type run struct {
 	*Storm
+
 	record  *recorder
 	pace    pace
 	weights float64
