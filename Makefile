@@ -57,7 +57,7 @@ bench-decision: ## the decision's cost against its targets, and against like lib
 
 .PHONY: golden
 golden: ## rewrite the golden files and show what changed
-	$(GO) test ./internal/config/... ./gate/overload/... ./cmd/... -update
+	$(GO) test $$(grep -rl --include='*_test.go' '"update"' . | xargs -n 1 dirname | sort -u) -update
 	git diff --stat -- '*testdata*'
 
 .PHONY: fuzz
