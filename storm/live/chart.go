@@ -69,27 +69,27 @@ func (c *column) mark(level float64) rune {
 	return ' '
 }
 
+// columns sums up the buckets of each column; of a short storm two columns may
+// show the same one.
 func (rec *Recording) columns() []column {
-	sums := make([]Bucket, chartColumns)
-	width := float64(len(rec.Buckets)) / chartColumns // buckets
-	for i := range rec.Buckets {
-		sums[min(int((float64(i)+0.5)/width), chartColumns-1)].add(&rec.Buckets[i])
-	}
-	counts := make([]int, chartColumns)
-	for i := range rec.Buckets {
-		counts[min(int((float64(i)+0.5)/width), chartColumns-1)]++
-	}
 	judged := int((rec.Elapsed - rec.Scenario.FreshWithin) / Interval)
 	columns := make([]column, chartColumns)
-	for i := range sums {
-		unit := rec.Scenario.Demand * Interval.Seconds() * math.Max(float64(counts[i]), 1)
-		s, c := &sums[i], &columns[i]
-		c.original = float64(s.Originals-s.RefusedOriginals) / unit
-		c.repeat = float64(s.Repeats-s.RefusedRepeats) / unit
-		c.refused = float64(s.Refused()) / unit
-		c.began = s.Began
-		c.share = float64(s.Fresh) / math.Max(float64(s.Began), 1)
-		c.judged = int(float64(i+1)*width) <= judged
+	for i := range columns {
+		from := i * len(rec.Buckets) / chartColumns
+		to := max((i+1)*len(rec.Buckets)/chartColumns, from+1)
+		var sum Bucket
+		for j := from; j < min(to, len(rec.Buckets)); j++ {
+			sum.add(&rec.Buckets[j])
+		}
+		unit := rec.Scenario.Demand * Interval.Seconds() * float64(to-from)
+		columns[i] = column{
+			original: float64(sum.Originals-sum.RefusedOriginals) / unit,
+			repeat:   float64(sum.Repeats-sum.RefusedRepeats) / unit,
+			refused:  float64(sum.Refused()) / unit,
+			began:    sum.Began,
+			share:    float64(sum.Fresh) / math.Max(float64(sum.Began), 1),
+			judged:   to <= judged,
+		}
 	}
 	return columns
 }

@@ -75,10 +75,10 @@ func (rec *Recording) Result() Result {
 
 func round(x float64) float64 { return math.Round(x*100) / 100 }
 
-// before judges the users whose time was up before the outage.
+// before judges the users whose answer was due before the outage.
 func (rec *Recording) before() float64 {
 	var sum Bucket
-	for i := range int((rec.Scenario.OutageAt - rec.Scenario.FreshWithin) / Interval) {
+	for i := range max(int((rec.Scenario.OutageAt-4*rec.Scenario.Service.Latency)/Interval), 1) {
 		sum.add(&rec.Buckets[i])
 	}
 	return float64(sum.Fresh) / math.Max(float64(sum.Began), 1)
