@@ -57,10 +57,11 @@ func (s Service) Capacity() float64 {
 // OutageEnd is when the dependency is back.
 func (s Scenario) OutageEnd() time.Duration { return s.OutageAt + s.Outage }
 
-// Within returns the scenario cut to a length: outage and observation shrink or
-// grow with it, what a single request costs does not.
+// Within returns the scenario for a length. In a shorter one the outage and the
+// waves come sooner, in proportion; a longer one is observed for longer. What a
+// single request costs is the same.
 func (s Scenario) Within(length time.Duration) Scenario {
-	factor := float64(length) / float64(s.Length)
+	factor := min(float64(length)/float64(s.Length), 1)
 	s.OutageAt = scale(s.OutageAt, factor)
 	s.Outage = scale(s.Outage, factor)
 	s.Wake = scale(s.Wake, factor)

@@ -57,6 +57,9 @@ func TestWithinKeepsProportions(t *testing.T) {
 	if half.Outage != s.Outage/2 || half.OutageAt != s.OutageAt/2 || half.Service != s.Service || half.Check() != nil {
 		t.Errorf("%+v, %v", half, half.Check())
 	}
+	if long := s.Within(s.Length * 2); long.Outage != s.Outage || long.Length != s.Length*2 {
+		t.Errorf("%+v", long)
+	}
 }
 
 func TestWithDemandLeavesTheOriginal(t *testing.T) {

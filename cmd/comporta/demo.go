@@ -16,7 +16,7 @@ import (
 // Bounds of -duration. Below, the outage is too short to bring the bare service
 // down; above, the storms come near the bound on their requests.
 const (
-	leastDemo = 30 * time.Second
+	leastDemo = 20 * time.Second
 	mostDemo  = 2 * time.Minute
 )
 
