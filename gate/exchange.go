@@ -92,7 +92,7 @@ func (x *exchange) head() {
 	}
 	if !x.refused {
 		v := overload.Decorate(h, x.status, &overload.Decoration{Now: now, Hopeless: hopeless, Body: x.held, Slot: x.slot})
-		if v == overload.Stop && x.result == comporta.ResultFailed {
+		if v == overload.Stop && !hopeless && x.result == comporta.ResultFailed {
 			x.result = comporta.ResultDeterministic // the service says so itself
 			hopeless = x.d.HeadAt(now, x.outcome(now))
 		}
