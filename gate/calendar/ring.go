@@ -81,6 +81,9 @@ func (r *dueRing) between(from, to int64) dueCounts {
 func (c *Calendar) DueWithin(now time.Time, d time.Duration) int {
 	s := c.state
 	from := now.UnixMilli()
+	if from > s.quiet.Load() {
+		return 0 // without an incident nobody is expected
+	}
 	n := s.due.between(from, from+d.Milliseconds())
 	rest := min(float64(n[others])*s.shown[others].load(), s.spare.load()*max(d.Seconds(), 1)+1)
 	return int(math.Ceil(float64(n[believed])*s.shown[believed].load() + rest))

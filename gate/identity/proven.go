@@ -67,12 +67,15 @@ func (p *Proven) ProveAt(now time.Time, key uint64) {
 	}
 	tag, minute := slotOf(now, key)
 	a, b := p.places(key)
+	if a.holds(tag|minute) || b.holds(tag|minute) {
+		return // the usual case: proven this minute, nothing to write
+	}
 	// A lost race means that another goroutine has just written here; four tries
 	// are enough, and giving up costs one proof of many.
 	for range 4 {
 		slot, was := victim(a, b, tag, minute)
 		if was == tag|minute {
-			return // the usual case: proven this minute, nothing to write
+			return // another goroutine was faster
 		}
 		if !slot.CompareAndSwap(was, tag|minute) {
 			continue
@@ -82,6 +85,15 @@ func (p *Proven) ProveAt(now time.Time, key uint64) {
 		}
 		return
 	}
+}
+
+func (l *line) holds(slot uint64) bool {
+	for i := range l {
+		if l[i].Load() == slot {
+			return true
+		}
+	}
+	return false
 }
 
 // ProvenAt reports whether key was proven within a day before now. After a
