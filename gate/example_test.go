@@ -29,11 +29,11 @@ func ExampleGate_Wrap() {
 	protected := g.Wrap(service)
 
 	var first sync.WaitGroup
-	first.Go(func() { protected.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/orders/1", nil)) })
+	first.Go(func() { protected.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/orders/1", http.NoBody)) })
 	<-busy
 
 	answer := httptest.NewRecorder()
-	protected.ServeHTTP(answer, httptest.NewRequest("GET", "/orders/2", nil)) // waits 100 ms for its turn
+	protected.ServeHTTP(answer, httptest.NewRequest("GET", "/orders/2", http.NoBody)) // waits 100 ms for its turn
 	close(done)
 	first.Wait()
 
