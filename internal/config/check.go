@@ -77,7 +77,8 @@ func (l *loader) checkListeners() {
 	c := l.c
 	bound := map[string]string{}
 	bind := func(path, addr string) {
-		if addr == "" || strings.HasSuffix(addr, ":0") || !l.sound(path) {
+		// Port 0 is another port each time, but a listener is known by its address.
+		if addr == "" || strings.HasSuffix(addr, ":0") && strings.HasPrefix(path, "admin") || !l.sound(path) {
 			return
 		}
 		if first, ok := bound[addr]; ok {

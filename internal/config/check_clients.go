@@ -107,9 +107,6 @@ func (l *loader) checkSource(path string, s *Source) {
 	if s.Network != nil && !s.Shared {
 		l.wrongf(path+".shared", "remove it", "a network is always shared")
 	}
-	if s.JWT != nil && s.JWT.JWKSURL != nil && s.JWT.JWKSURL.Scheme == "http" && !loopback(s.JWT.JWKSURL.Host+":80") && !loopback(s.JWT.JWKSURL.Host) {
-		l.warnf(path+".jwt.jwks_url", "use https", "whoever stands between can hand out keys, and with them identities")
-	}
 }
 
 func (l *loader) asksCertificates() bool {

@@ -228,9 +228,20 @@ func checkUpstream(text string) *fault {
 	return nil
 }
 
+// checkJWKS wants what can be believed: whoever stands between could hand out keys,
+// and with them identities.
 func checkJWKS(text string) *fault {
-	_, f := parseHTTP(text, "where the issuer publishes its keys: https://issuer.example/.well-known/jwks.json")
-	return f
+	const hint = "where the issuer publishes its keys: https://issuer.example/.well-known/jwks.json"
+	u, f := parseHTTP(text, hint)
+	switch {
+	case f != nil:
+		return f
+	case u.User != nil:
+		return &fault{show(text) + " has credentials, but a key set is public", hint}
+	case u.Scheme == "http" && !loopback(net.JoinHostPort(u.Hostname(), "80")):
+		return &fault{show(text) + " is not protected on its way", "https://, or http:// on loopback"}
+	}
+	return nil
 }
 
 func checkTypeBase(text string) *fault {

@@ -50,8 +50,6 @@ type Listener struct {
 	Addr string `key:"addr" check:"addr"`
 	// Serve TLS. Absent: plain text.
 	TLS *TLS `key:"tls"`
-	// Expect a PROXY protocol header (v1 or v2) before each connection.
-	ProxyProtocol bool `key:"proxy_protocol" default:"false"`
 	// Serve HTTP/2 without TLS too; false on a listener with TLS.
 	H2C bool `key:"h2c" default:"true"`
 }
@@ -90,12 +88,8 @@ type Limits struct {
 	HeaderTimeout time.Duration `key:"header_timeout" default:"5s" range:"0..10m"`
 	// The longest silence within a body.
 	BodyIdle time.Duration `key:"body_idle" default:"30s" range:"0..1h"`
-	// The slowest body, in bytes a second.
-	BodyMinRate Size `key:"body_min_rate" default:"0" range:"0..1GiB"`
 	// How long a connection may wait for its next request.
 	Idle time.Duration `key:"idle" default:"120s" range:"0..24h"`
-	// Open connections from one network (IPv4 address, IPv6 /64).
-	ConnectionsPerNetwork int `key:"connections_per_network" default:"0" range:"0..1000000"`
 	// All bodies held in memory to be digested, together.
 	BufferedBodies Size `key:"buffered_bodies" default:"64MiB" range:"0..1TiB"`
 }
@@ -120,7 +114,7 @@ type Drain struct {
 type AccessLog struct {
 	// json or off.
 	Format string `key:"format" default:"json" oneof:"json off"`
-	// The fraction of requests that are logged.
+	// The fraction of admitted requests that are logged; refusals always are.
 	Sample float64 `key:"sample" default:"1" range:"0..1" hint:"0.01 logs one request in a hundred"`
 }
 
@@ -132,20 +126,6 @@ type Upstream struct {
 	Timeout time.Duration `key:"timeout" default:"30s" range:"1ms..1h"`
 	// Connections to each address.
 	MaxConnections int `key:"max_connections" default:"256" range:"1..65536"`
-	// When an address is left alone for a while. A single upstream is never ejected.
-	Breaker Breaker `key:"breaker"`
-}
-
-// Breaker says when an upstream counts as down.
-type Breaker struct {
-	// How far back answers are counted.
-	Window time.Duration `key:"window" default:"10s" range:"1s..10m"`
-	// Below so many answers in the window nothing is concluded.
-	Minimum int `key:"minimum" default:"20" range:"1..1000000"`
-	// The fraction of failures that opens it.
-	Failures float64 `key:"failures" default:"0.5" range:"0.01..1" hint:"0.5 opens when half of the answers are failures"`
-	// How long it stays open before one request tries again.
-	Open time.Duration `key:"open" default:"5s" range:"100ms..10m"`
 }
 
 // Route is what differs for the requests of one pattern.

@@ -69,7 +69,7 @@ func (g generator) meaning(s *schema) string {
 func (g generator) schema(s *schema, path string) map[string]any {
 	switch s.kind {
 	case kindList:
-		list := map[string]any{"type": []any{"array", "null"}, "items": g.schema(s.elem, path)}
+		list := map[string]any{"type": []any{"array", "null"}, "items": g.schema(s.elem, path+"[]")}
 		if s.elem.short {
 			return anyOf(newShorthand(s.elem.typ).shortSchema(), list)
 		}
@@ -137,8 +137,10 @@ func (g generator) later(properties map[string]any, path string) {
 			one["type"], one["maxItems"] = []any{"array", "null"}, 0
 		case offNone:
 			one["type"], one["maxProperties"] = []any{"object", "null"}, 0
-		case "off":
+		case "off", "false":
 			one["enum"] = []any{"off", false}
+		case "0":
+			one["const"] = 0
 		default:
 			one["const"] = off
 		}
@@ -208,7 +210,7 @@ func TestSchemaAgreesWithTheLoader(t *testing.T) {
 	for _, name := range []string{
 		"unknown_key", "unknown_section", "fraction", "percent", "word", "bool", "size_unit", "int_range", "scalar_for_section", "list_for_scalar",
 		"null_scalar", "listen_without_addr", "tls_without_key", "tls_version", "capacity_zero", "route_without_match", "later_store", "later_health",
-		"later_rate_limits", "later_idempotency", "later_redis", "identify_network_bits", "streams", "duration_without_unit",
+		"later_rate_limits", "later_idempotency", "later_redis", "later_breaker", "later_limits", "later_proxy_protocol", "identify_network_bits", "streams", "duration_without_unit",
 	} {
 		if violates(doc, yamlFile(t, "testdata/bad/"+name+".yaml"), "") == "" {
 			t.Errorf("%s: the schema accepts it", name)

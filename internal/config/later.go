@@ -1,6 +1,7 @@
 package config
 
 import (
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -9,16 +10,21 @@ import (
 // laterKeys are the keys of versions to come, each with the value that means
 // off, which is accepted. Every other value, and every other key of their
 // sections, is an error: a file must not believe in a protection that is not there.
+// The keys of an entry of a list have [] for its index.
 var laterKeys = map[string]string{
-	"upstream.health":         "off",
-	"upstream.retries":        "off",
-	"rate_limits":             offList,
-	"redis.url":               "",
-	"challenge.mode":          "off",
-	"idempotency.routes":      offList,
-	"retry_policy.file":       "",
-	"store":                   offNone,
-	"telemetry.otlp_endpoint": "",
+	"listen[].proxy_protocol":        "false",
+	"limits.body_min_rate":           "0",
+	"limits.connections_per_network": "0",
+	"upstream.breaker":               "off",
+	"upstream.health":                "off",
+	"upstream.retries":               "off",
+	"rate_limits":                    offList,
+	"redis.url":                      "",
+	"challenge.mode":                 "off",
+	"idempotency.routes":             offList,
+	"retry_policy.file":              "",
+	"store":                          offNone,
+	"telemetry.otlp_endpoint":        "",
 }
 
 const (
@@ -28,13 +34,22 @@ const (
 
 const notYet = "not available in this version"
 
+var listIndex = regexp.MustCompile(`\[\d+\]`)
+
+// laterOff returns the value that means off for a key of the table.
+func laterOff(path string) (off string, ok bool) {
+	off, ok = laterKeys[listIndex.ReplaceAllString(path, "[]")]
+	return off, ok
+}
+
 // isLater reports whether path belongs to a later version: a key of the table,
 // a section around one, or a key within such a section.
 func isLater(path string) bool {
-	if _, ok := laterKeys[path]; ok {
+	if _, ok := laterOff(path); ok {
 		return true
 	}
 	section, _, _ := strings.Cut(path, ".")
+	section, _, _ = strings.Cut(section, "[")
 	if root().child(section) != nil {
 		return false
 	}
@@ -52,7 +67,7 @@ func (r *reader) readLater(n *yaml.Node, path string) {
 	if !ok {
 		return
 	}
-	off, leaf := laterKeys[path]
+	off, leaf := laterOff(path)
 	switch {
 	case !leaf && n.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -84,11 +99,11 @@ func (r *reader) readLater(n *yaml.Node, path string) {
 }
 
 func isLeafLater(path string) bool {
-	_, ok := laterKeys[path]
+	_, ok := laterOff(path)
 	return ok
 }
 
 func meansOff(text, off string) bool {
 	b, isBool := boolOf(text)
-	return text == off || off == "off" && isBool && !b
+	return text == off || (off == "off" || off == "false") && isBool && !b
 }

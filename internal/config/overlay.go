@@ -18,7 +18,9 @@ var envKeys = sync.OnceValue(func() map[string]string {
 	keys := map[string]string{}
 	root().walk("", func(path string, _ *schema) { keys[envName(path)] = path })
 	for path := range laterKeys {
-		keys[envName(path)] = path
+		if !strings.Contains(path, "[]") { // entries of lists are for the file
+			keys[envName(path)] = path
+		}
 	}
 	return keys
 })
@@ -64,12 +66,13 @@ func (l *loader) readEnv(v reflect.Value) {
 	}
 }
 
-// laterEnv reports whether a variable belongs to a section of a later version.
+// laterEnv reports whether a variable belongs to a section of a later version, or
+// lies within a key of one.
 func laterEnv(name string) bool {
-	rest := strings.ToLower(strings.TrimPrefix(name, envPrefix))
 	for key := range laterKeys {
 		section, _, _ := strings.Cut(key, ".")
-		if root().child(section) == nil && (rest == section || strings.HasPrefix(rest, section+"_")) {
+		if root().child(section) == nil && (name == envName(section) || strings.HasPrefix(name, envName(section)+"_")) ||
+			strings.HasPrefix(name, envName(key)+"_") {
 			return true
 		}
 	}
