@@ -28,6 +28,12 @@ const (
 	keepShown  = 0.9
 	keepRate   = 0.8
 	keepGood   = 0.5
+	keepServed = 0.9999 // of the best second: halves in two hours
+
+	// unseen is how much more than it was seen to do a service is trusted with
+	// that was never saturated. Being optimistic is safe, since admission guards;
+	// at 1 a service whose demand is all that was seen has nothing to spare.
+	unseen = 1.25
 )
 
 var overbookMax = [sides]float64{believed: 2, others: 50}
@@ -65,6 +71,7 @@ type estimates struct {
 		due, seen            [sides]float64
 		factor               float64
 		drain                float64
+		served               float64 // useful completions/s of the best second, saturated or not
 		round                int64
 	}
 }
@@ -211,7 +218,12 @@ func (s *State) count(last, sec int64) {
 	}
 	s.outage.Store(outage)
 
-	if full := float64(s.full.Swap(0)); full > 0 && 2*full >= done && good > 0 && !outage {
+	// A second in which much failed says how fast the service fails: the last good
+	// answers of a service that has just gone down are not its capacity.
+	if good > 0 && good >= 0.9*done {
+		m.served = max(m.served*keep(keepServed), good/seconds)
+	}
+	if full := float64(s.full.Swap(0)); full > 0 && 2*full >= done && good > 0.9*done && !outage {
 		m.best[m.next%muWindow] = good / seconds
 		m.next++
 	}
@@ -282,8 +294,12 @@ func (s *State) publish(now time.Time) {
 	for _, best := range m.best {
 		m.drain = max(m.drain, best)
 	}
-	if m.drain == 0 { // never seen saturated: what the limit lets through
-		m.drain = float64(max(s.limit.Load(), 1)) / max(m.wait.value(0), 1)
+	if m.drain == 0 { // never seen saturated: what the limit lets through, or a little more than what was seen
+		limit, wait := float64(max(s.limit.Load(), 1)), m.wait.value(0)
+		m.drain = limit / max(wait, 1)
+		if wait > 0 {
+			m.drain = max(m.drain, min(m.served*unseen, limit/wait))
+		}
 	}
 	m.drain = max(m.drain, minMu)
 	spare := max(0.05*m.drain, 0.95*m.drain-m.lambda.value(0))

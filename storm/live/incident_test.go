@@ -249,6 +249,25 @@ func TestCase_Storm_S7_ObediencePays(t *testing.T) {
 	}
 }
 
+// Who obeys comes home: the waits follow what the service was seen to do, and
+// not the few good answers of the second in which it went down.
+func TestTheObedientComeHome(t *testing.T) {
+	s := obeying(1).WithDemand(150)
+	s.Length, s.Classes[0].Patience = time.Minute, 50*time.Second // nobody leaves before the longest wait that the backlog can excuse
+	rec, _ := ride(t, s, gated(defaults))
+	began, served := 0, 0
+	outage, end := rec.Scenario.OutageAt, rec.Scenario.OutageEnd()
+	for i, b := range rec.Buckets {
+		if at := time.Duration(i) * live.Interval; at >= outage && at < end {
+			began += b.Began
+			served += b.Served
+		}
+	}
+	if began == 0 || float64(served) < 0.95*float64(began) {
+		t.Errorf("%d of the %d operations of the outage were served in the end", served, began)
+	}
+}
+
 // An instant for each client, against one constant for all: the constant makes
 // an appointment.
 func TestInstantsAgainstAConstant(t *testing.T) {
