@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate"
+)
+
+var answered = comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: time.Millisecond}
+
+// crowd asks in a rhythm that keeps a number of fingerprints alive: every second
+// operation is an original, the other one asks again for what succeeded a
+// quarter of the crowd before. With an original each 80 us that was 20 s ago, so
+// an operation is remembered for those 20 s and the window of a minute from
+// there on, and 80 s / 80 us = 1,000,000 are alive at any time.
+type crowd struct {
+	*asker
+
+	gate *gate.Gate
+	now  time.Time
+	i    int           // the next original
+	age  int           // of what is asked again, in originals
+	step time.Duration // from one original to the next
+}
+
+// newCrowd brings the fingerprints of clients into a gate that has the default
+// configuration.
+func newCrowd(live, clients int) (*crowd, error) {
+	g, err := gate.New(gate.Config{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &crowd{
+		asker: newPopulation(clients).asker(), gate: g, now: time.Now(),
+		i: live / 4, age: live / 4, step: 80 * time.Second / time.Duration(live),
+	}
+	return c, c.run(2 * live)
+}
+
+var errRefused = errors.New("a request was refused that should have been admitted")
+
+// run makes n decisions, each with identity, slot, sighting and admission, and
+// the release with the outcome.
+func (c *crowd) run(n int) error {
+	for k := range n {
+		i := c.i
+		if k&1 == 0 {
+			c.i++
+			c.now = c.now.Add(c.step)
+		} else {
+			i -= c.age
+		}
+		d := c.gate.Begin(c.now, c.ask(i))
+		if d.Action != comporta.ActionAdmit {
+			return errRefused
+		}
+		d.FinishAt(c.now, answered)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	sentinel "github.com/alibaba/sentinel-golang/api"
+	"github.com/alibaba/sentinel-golang/core/base"
+	"github.com/alibaba/sentinel-golang/core/config"
+	"github.com/alibaba/sentinel-golang/core/system"
+	"github.com/alibaba/sentinel-golang/logging"
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/go-kratos/aegis/ratelimit"
+	"github.com/go-kratos/aegis/ratelimit/bbr"
+	"github.com/platinummonkey/go-concurrency-limits/core"
+	"github.com/platinummonkey/go-concurrency-limits/limit"
+	"github.com/platinummonkey/go-concurrency-limits/limiter"
+	"github.com/platinummonkey/go-concurrency-limits/strategy"
+	"github.com/zeromicro/go-zero/core/load"
+	"github.com/zeromicro/go-zero/core/logx"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate"
+	"github.com/comporta/comporta/gate/admission"
+	"github.com/comporta/comporta/gate/admission/seek"
+)
+
+// Every limiter here learns its limit, admits one request at a time, and is told
+// of a success. All of them read the clock at both ends, so ours does too.
+
+// ourLimiter is admission as the gate compiles it by default: a learned
+// capacity, the short queue, one route.
+func ourLimiter() (*subject, error) {
+	limit, err := seek.New(seek.Config{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := admission.New(admission.Config{
+		Learner: limit, Ceiling: seek.Config{}.Ceiling(), QueueWait: gate.DefaultQueueWait,
+	}, new(admission.State))
+	if err != nil {
+		return nil, err
+	}
+	r := &comporta.Request{Client: comporta.Client{Key: spread(1)}}
+	return &subject{name: "gate/admission", run: func(n int) error {
+		for range n {
+			start := time.Now()
+			g := c.AdmitAt(start, r, admission.View{})
+			if !g.Admitted() {
+				return errRefused
+			}
+			end := time.Now()
+			g.Permit.ReleaseAt(end, comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: end.Sub(start)})
+		}
+		return nil
+	}}, nil
+}
+
+// failsafeLimiter has its defaults (limits of 1 to 200 from 20, windows of a
+// second), and is asked by the cheapest of its ways in, the one that never waits.
+func failsafeLimiter() *subject {
+	l := adaptivelimiter.NewWithDefaults[any]()
+	return &subject{name: "failsafe-go adaptivelimiter", run: func(n int) error {
+		for range n {
+			permit, ok := l.TryAcquirePermit()
+			if !ok {
+				return errRefused
+			}
+			permit.Record()
+		}
+		return nil
+	}}
+}
+
+// goZero has its defaults: a window of 5 s in 50 buckets and a threshold of 90 %
+// CPU, below which it does not judge. Its log is off, as is ours.
+func goZero() *subject {
+	logx.Disable()
+	load.DisableLog()
+	s := load.NewAdaptiveShedder()
+	return &subject{name: "go-zero core/load", run: func(n int) error {
+		for range n {
+			promise, err := s.Allow()
+			if err != nil {
+				return errors.Join(errRefused, err)
+			}
+			promise.Pass()
+		}
+		return nil
+	}}
+}
+
+// aegis has its defaults: a window of 10 s in 100 buckets and a threshold of
+// 80 % CPU, below which it does not judge.
+func aegis() *subject {
+	l := bbr.NewLimiter()
+	return &subject{name: "aegis BBR", run: func(n int) error {
+		for range n {
+			done, err := l.Allow()
+			if err != nil {
+				return errors.Join(errRefused, err)
+			}
+			done(ratelimit.DoneInfo{})
+		}
+		return nil
+	}}
+}
+
+// concurrencyLimits is its default limiter (Vegas) over its simplest strategy,
+// without metrics and without a log. That default takes no sample of what lasts
+// less than 100 us, so it is spared its learning here; the others are not.
+func concurrencyLimits() (*subject, error) {
+	l, err := limiter.NewDefaultLimiterWithDefaults("bench", strategy.NewSimpleStrategy(20),
+		limit.NoopLimitLogger{}, core.EmptyMetricRegistryInstance)
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	return &subject{name: "go-concurrency-limits Vegas", run: func(n int) error {
+		for range n {
+			token, ok := l.Acquire(ctx)
+			if !ok {
+				return errRefused
+			}
+			token.OnSuccess()
+		}
+		return nil
+	}}, nil
+}
+
+// sentinelSystem is an inbound entry under one system rule: BBR from 80 % CPU
+// on, below which it does not judge. The metric log and other logs are off; the
+// directory that it insists on is left to the caller to remove.
+func sentinelSystem() (_ *subject, directory string, err error) {
+	directory, err = os.MkdirTemp("", "bench-sentinel-")
+	if err != nil {
+		return nil, "", err
+	}
+	c := config.NewDefaultConfig()
+	c.Sentinel.App.Name = "bench"
+	c.Sentinel.Log.Dir = directory
+	c.Sentinel.Log.Metric.FlushIntervalSec = 0
+	logging.ResetGlobalLoggerLevel(logging.ErrorLevel)
+	if err := sentinel.InitWithConfig(c); err != nil {
+		return nil, directory, fmt.Errorf("sentinel: %w", err)
+	}
+	rules := []*system.Rule{{MetricType: system.CpuUsage, TriggerCount: 0.8, Strategy: system.BBR}}
+	if _, err := system.LoadRules(rules); err != nil {
+		return nil, directory, fmt.Errorf("sentinel: %w", err)
+	}
+	return &subject{name: "sentinel-golang system rule", run: func(n int) error {
+		for range n {
+			e, blocked := sentinel.Entry("bench", sentinel.WithTrafficType(base.Inbound))
+			if blocked != nil {
+				return errors.Join(errRefused, blocked)
+			}
+			e.Exit()
+		}
+		return nil
+	}}, directory, nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// options are the flags. Fewer rounds or keys than the defaults are for trying
+// the program out: the targets mean the defaults.
+type options struct {
+	rounds  int
+	round   time.Duration
+	live    int // fingerprints
+	clients int // who ask, in the gate's own figures
+	keys    int
+	update  string // file
+}
+
+func run(args []string, out, complaints io.Writer) int {
+	var o options
+	flags := flag.NewFlagSet("decision", flag.ContinueOnError)
+	flags.SetOutput(complaints)
+	flags.IntVar(&o.rounds, "rounds", 12, "`rounds` to measure, at least 10 for figures to quote")
+	flags.DurationVar(&o.round, "round", 60*time.Millisecond, "`time` that each subject gets in a round")
+	flags.IntVar(&o.live, "live", 1_000_000, "live `fingerprints`")
+	flags.IntVar(&o.clients, "clients", 50_000, "`clients` that ask")
+	flags.IntVar(&o.keys, "keys", 10_000_000, "distinct `keys` that go through the tables")
+	flags.StringVar(&o.update, "update-readme", "", "`file` whose report is rewritten")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if o.rounds < 1 || o.round <= 0 || o.live < 4 || o.clients < 1 || o.keys < 1 {
+		fmt.Fprintln(complaints, "decision: rounds, round, live (from 4), clients and keys must be above 0")
+		return 2
+	}
+	r, err := measured(&o)
+	if err != nil {
+		fmt.Fprintln(complaints, "decision:", err)
+		return 2
+	}
+	report := r.markdown()
+	if o.update != "" {
+		if err := updateFile(o.update, report); err != nil {
+			fmt.Fprintln(complaints, "decision:", err)
+			return 2
+		}
+	}
+	fmt.Fprintf(out, "%s\n", report)
+	status := 0
+	for _, v := range r.verdicts() {
+		fmt.Fprintln(out, v)
+		if !v.met {
+			status = 1
+		}
+	}
+	return status
+}
+
+// measured makes everything and measures it. The tables come first, while
+// nothing else lives on the heap.
+func measured(o *options) (*result, error) {
+	tables, err := fill(o.keys)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{rounds: o.rounds, tables: tables}
+	if err := r.addDecisions(o); err != nil {
+		return nil, err
+	}
+	directory, err := r.addPairs()
+	if directory != "" {
+		defer os.RemoveAll(directory)
+	}
+	if err != nil {
+		return nil, err
+	}
+	alone := append([]*subject{r.admit, r.refuse}, r.others...)
+	return r, measureAll(o.rounds, o.round, alone, r.pairs)
+}
+
+func (r *result) addDecisions(o *options) error {
+	c, err := newCrowd(o.live, o.clients)
+	if err != nil {
+		return err
+	}
+	strangers, err := newCrowd(o.live, o.live)
+	if err != nil {
+		return err
+	}
+	h, err := newFullHouse(o.clients)
+	if err != nil {
+		return err
+	}
+	r.admit = &subject{name: fmt.Sprintf("admit and release, %d live fingerprints", o.live), run: c.run}
+	r.refuse = &subject{name: "refuse, with an instant and its ticket", run: h.run, tend: h.tend, chunk: refusalChunk}
+	r.others = []*subject{{name: "admit and release, a client for every fingerprint", run: strangers.run}}
+	return nil
+}
+
+// addPairs makes the pairs, each with a limiter of ours of its own. The
+// directory is to be removed, whatever the error.
+func (r *result) addPairs() (directory string, err error) {
+	limits, err := concurrencyLimits()
+	if err != nil {
+		return "", err
+	}
+	sentinel, directory, err := sentinelSystem()
+	if err != nil {
+		return directory, err
+	}
+	handler, err := ourHandler()
+	if err != nil {
+		return directory, err
+	}
+	r.pairs = []pair{
+		{target: "vs_failsafe_limiter", what: "failsafe-go v0.9.8, adaptive limiter", theirs: failsafeLimiter()},
+		{target: "vs_failsafe_http", what: "failsafe-go v0.9.8, its HTTP handler against `gate.Wrap`", ours: handler, theirs: failsafeHandler()},
+		{target: "vs_gozero", what: "go-zero v1.10.3, `core/load`", theirs: goZero()},
+		{target: "vs_aegis", what: "aegis v0.2.0, BBR", theirs: aegis()},
+		{target: "vs_limits", what: "go-concurrency-limits v0.8.0, Vegas", theirs: limits},
+		{target: "vs_sentinel", what: "sentinel-golang v1.0.4, system rule", theirs: sentinel},
+	}
+	for i := range r.pairs {
+		if p := &r.pairs[i]; p.ours == nil {
+			if p.ours, err = ourLimiter(); err != nil {
+				return directory, err
+			}
+		}
+	}
+	return directory, nil
+}
