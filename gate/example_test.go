@@ -29,11 +29,13 @@ func ExampleGate_Wrap() {
 	protected := g.Wrap(service)
 
 	var first sync.WaitGroup
-	first.Go(func() { protected.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/orders/1", http.NoBody)) })
+	first.Go(func() {
+		protected.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/orders/1", http.NoBody))
+	})
 	<-busy
 
 	answer := httptest.NewRecorder()
-	protected.ServeHTTP(answer, httptest.NewRequest("GET", "/orders/2", http.NoBody)) // waits 100 ms for its turn
+	protected.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/orders/2", http.NoBody)) // waits 100 ms for its turn
 	close(done)
 	first.Wait()
 

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -135,7 +136,7 @@ func (g *Gate) early(now time.Time, r *comporta.Request, d *Decision) comporta.R
 // preflight: a browser's question whether it may ask. It carries no credential
 // and costs little; refusing it makes the browser report a network error.
 func preflight(r *comporta.Request) bool {
-	return r.Method == "OPTIONS" && len(r.Header["Access-Control-Request-Method"]) > 0 && len(r.Header["Origin"]) > 0
+	return r.Method == http.MethodOptions && len(r.Header["Access-Control-Request-Method"]) > 0 && len(r.Header["Origin"]) > 0
 }
 
 // wantsBody: reading ahead costs memory and time, so it is done only where the

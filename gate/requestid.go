@@ -25,7 +25,7 @@ func (ids *requestIDs) next() string {
 	var raw [13]byte
 	copy(raw[:], ids.process[:])
 	n := ids.count.Add(1)
-	binary.BigEndian.PutUint32(raw[8:], uint32(n>>8)) //nolint:gosec // 40 bits of the count are enough
+	binary.BigEndian.PutUint32(raw[8:], uint32(n>>8))
 	raw[12] = byte(n)
 	var text [27]byte
 	at := 0

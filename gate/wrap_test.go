@@ -25,7 +25,7 @@ func serve(t *testing.T, c gate.Config, service http.HandlerFunc) (*gate.Gate, f
 	t.Cleanup(server.Close)
 	return g, func(method, path string, header ...string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

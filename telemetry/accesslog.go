@@ -31,7 +31,7 @@ func newAccessLog(c Config) *accessLog {
 
 func (l *accessLog) write(now time.Time, g *gate.Gate, r *comporta.Request, d *comporta.Decision, o *comporta.Outcome) {
 	refused := d.Action != comporta.ActionAdmit
-	if !refused && l.sample < 1 && rand.Float64() >= l.sample { //nolint:gosec // a sample needs no secrets
+	if !refused && l.sample < 1 && rand.Float64() >= l.sample {
 		return
 	}
 	client, route := r.Client.Name, ""

@@ -43,7 +43,7 @@ func BenchmarkRefuseOriginalAtFullQueue(b *testing.B) {
 	c := newController(b, Config{Capacity: 1000, QueueWait: time.Hour}, new(State))
 	fill(b, c, t0, 1000)
 	for i := range 250 {
-		mustWait(b, c, t0, original(uint64(i)), View{}) //nolint:gosec // small
+		mustWait(b, c, t0, original(uint64(i)), View{})
 	}
 	r := original(1 << 40)
 	b.ReportAllocs()
@@ -58,13 +58,13 @@ func BenchmarkHandOver(b *testing.B) {
 	permits := fill(b, c, t0, 1000)
 	var waiters [200]*Waiter
 	for i := range waiters {
-		waiters[i] = mustWait(b, c, t0, original(uint64(i)), View{}) //nolint:gosec // small
+		waiters[i] = mustWait(b, c, t0, original(uint64(i)), View{})
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		p, w := &permits[i%len(permits)], &waiters[i%len(waiters)]
 		p.ReleaseAt(t0, success(ms))
 		*p = got(*w, t0)
-		*w = c.AdmitAt(t0, original(uint64(i)), View{}).Waiter //nolint:gosec // small
+		*w = c.AdmitAt(t0, original(uint64(i)), View{}).Waiter
 	}
 }

@@ -271,7 +271,7 @@ func (c *Controller) observeAt(now time.Time, a *arrival) Grant {
 		g.WouldRefuse, g.Reason = g.Reason, comporta.ReasonNone
 	}
 	a.route.word.inflight.Add(int64(a.weight))
-	inflight, _ = unpack(s.word.Add(uint64(a.weight))) //nolint:gosec // weights are positive
+	inflight, _ = unpack(s.word.Add(uint64(a.weight)))
 	c.started(now, inflight)
 	c.issue(&g.Permit, a.route, a.weight)
 	return g

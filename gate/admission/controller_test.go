@@ -642,12 +642,13 @@ func TestNoAllocations(t *testing.T) {
 	r, again := original(1), slotted(1, comporta.SlotEarly)
 	r2 := original(2)
 	r2.Route = 1
-	if n := testing.AllocsPerRun(1000, func() {
+	n := testing.AllocsPerRun(1000, func() {
 		for _, r := range []*comporta.Request{r, again, r2} {
 			g := c.AdmitAt(t0, r, View{DueSoon: 1})
 			g.Permit.ReleaseAt(t0, success(ms))
 		}
-	}); n != 0 {
+	})
+	if n != 0 {
 		t.Errorf("admit and release: %v allocations", n)
 	}
 	fill(t, c, t0, 10)

@@ -54,7 +54,7 @@ func fill(t testing.TB, c *Controller, now time.Time, n int) []Permit {
 	t.Helper()
 	permits := make([]Permit, 0, n)
 	for i := range n {
-		permits = append(permits, mustAdmit(t, c, now, original(uint64(1000+i)))) //nolint:gosec // small
+		permits = append(permits, mustAdmit(t, c, now, original(uint64(1000+i))))
 	}
 	return permits
 }

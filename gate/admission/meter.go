@@ -37,7 +37,7 @@ func (m *meter) departAt(now int64, weight int, latency time.Duration) {
 	}
 	taken := min((latency+meterUnit/2)/meterUnit, maxTaken) * time.Duration(weight)
 	taken = min(taken, maxTaken)
-	sums := m.sums.Add(uint64(taken)<<countBits | 1) //nolint:gosec // taken is within 0 and maxTaken
+	sums := m.sums.Add(uint64(taken)<<countBits | 1)
 	if sums&countMask >= maxCount {
 		m.fold(now)
 	} else {

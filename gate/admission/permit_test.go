@@ -99,9 +99,9 @@ func TestCase_Overload_A2_CallerLeaves(t *testing.T) {
 		t.Fatal("not released exactly once")
 	}
 	p = mustAdmit(t, c, at(3*ms), original(3))
-	w, next := mustWait(t, c, at(3*ms), original(4), View{}), (*Waiter)(nil)
+	w := mustWait(t, c, at(3*ms), original(4), View{})
 	p.ReleaseAt(at(4*ms), success(ms)) // w holds the permit now, and nobody has told its caller
-	next = mustWait(t, c, at(5*ms), original(5), View{})
+	next := mustWait(t, c, at(5*ms), original(5), View{})
 	w.AbandonAt(at(6 * ms))
 	if !served(next, at(6*ms)) {
 		t.Fatal("the permit of a caller that had gone was not passed on")
@@ -123,8 +123,10 @@ func TestCase_Overload_A3_StreamsAndDoubleRelease(t *testing.T) {
 	c := newController(t, Config{Learner: l, Streams: 2, QueueWait: 100 * ms}, &s)
 	p, q := mustAdmit(t, c, t0, original(1)), mustAdmit(t, c, t0, original(2))
 	w := mustWait(t, c, t0, original(3), View{})
-	if !p.StreamAt(at(ms)) || !p.StreamAt(at(ms)) {
-		t.Fatal("no room for a stream")
+	for range 2 { // the second call finds it a stream already
+		if !p.StreamAt(at(ms)) {
+			t.Fatal("no room for a stream")
+		}
 	}
 	if st := c.StatsAt(at(ms)); st.InFlight != 2 || st.Streams != 1 || !served(w, at(ms)) {
 		t.Fatalf("its permit did not pass to the waiter: %+v", st)
@@ -219,11 +221,11 @@ func TestCase_Overload_A8_NeverAboveTheLimit(t *testing.T) {
 		wg.Go(func() {
 			for i := range 1000 {
 				c := cs[i%2]
-				r := original(uint64(g % 7)) //nolint:gosec // small
+				r := original(uint64(g % 7))
 				r.Route = (g + i) % 4
 				if i%3 == 0 {
 					r.Sighting = retry(0).Sighting
-					r.Slot.State = comporta.SlotState(i % 5) //nolint:gosec // small
+					r.Slot.State = comporta.SlotState(i % 5)
 				}
 				grant := c.AdmitAt(time.Now(), r, View{DueSoon: i % 3, Attack: i%50 == 0})
 				if grant.Waiter != nil {

@@ -117,7 +117,7 @@ func (q *queue) ahead(k rank, client uint64, weight int) int {
 func (q *queue) push(w *Waiter) {
 	q.seq++
 	w.seq, w.start = q.seq, q.startOf(w.client)
-	*q.tagOf(w.client) = tag{w.client, w.start + uint64(w.route.weight)} //nolint:gosec // weights are positive
+	*q.tagOf(w.client) = tag{w.client, w.start + uint64(w.route.weight)}
 	list := q.ranks[w.rank]
 	i, _ := slices.BinarySearchFunc(list, w, before)
 	q.ranks[w.rank] = slices.Insert(list, i, w)
@@ -141,7 +141,7 @@ func (q *queue) remove(w *Waiter, served bool) {
 	if served {
 		q.now = max(q.now, w.start)
 	} else if t := q.tagOf(w.client); t.client == w.client {
-		t.end -= min(t.end, uint64(w.route.weight)) //nolint:gosec // weights are positive
+		t.end -= min(t.end, uint64(w.route.weight))
 	}
 }
 

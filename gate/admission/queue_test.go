@@ -119,7 +119,7 @@ func TestOwedShare(t *testing.T) {
 	c := newController(t, Config{Capacity: 400, QueueWait: time.Hour}, &s)
 	permits := fill(t, c, t0, 400)
 	for i := range 100 {
-		mustWait(t, c, t0, original(uint64(10_000+i)), View{}) //nolint:gosec // small
+		mustWait(t, c, t0, original(uint64(10_000+i)), View{})
 	}
 	redeemed := mustWait(t, c, t0, slotted(1, comporta.SlotRedeemed), View{})
 	aged := mustWait(t, c, t0, slotted(2, comporta.SlotAged), View{})
@@ -139,7 +139,7 @@ func TestPlaceCountsTheDebt(t *testing.T) {
 	c := newController(t, Config{Capacity: 400, QueueWait: time.Hour}, &s)
 	fill(t, c, t0, 400)
 	for i := range 30 {
-		mustWait(t, c, t0, original(uint64(i)), View{}) //nolint:gosec // small
+		mustWait(t, c, t0, original(uint64(i)), View{})
 	}
 	for _, tt := range []struct{ credit, want int }{{0, 19}, {12, 7}, {19, 0}, {40, 0}} {
 		s.queue.credit = tt.credit
@@ -218,7 +218,7 @@ func TestRepeatsHaveTheirOwnLine(t *testing.T) {
 	mustRefuse(t, c, t0, slotted(3, comporta.SlotRedeemed), View{}, comporta.CapacityExhausted)
 	aged := mustWait(t, c, t0, slotted(4, comporta.SlotAged), View{}) // outranks the last of the redeemed
 	for i := range 8 {
-		mustWait(t, c, t0, original(uint64(10+i)), View{}) //nolint:gosec // small
+		mustWait(t, c, t0, original(uint64(10+i)), View{})
 	}
 	mustRefuse(t, c, t0, original(30), View{}, comporta.CapacityExhausted)
 	for _, p := range permits[:8] {

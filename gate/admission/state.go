@@ -37,13 +37,13 @@ const (
 )
 
 func unpack(word uint64) (inflight, waiting int) {
-	return int(word & inflightMax), int(word >> waiterBits) //nolint:gosec // 48 and 16 bits fit an int
+	return int(word & inflightMax), int(word >> waiterBits)
 }
 
 // count returns the weight in flight and the number of waiters, of one moment.
 func (s *State) count() (inflight, waiting int) { return unpack(s.word.Load()) }
 
-// enter adds weight if at most most is in flight and, unless passing, nobody
+// enter adds weight if at most is in flight and, unless passing, nobody
 // waits. Only whoever holds mu passes waiters.
 func (s *State) enter(weight, most int, passing bool) (inflight int, ok bool) {
 	for {
@@ -52,7 +52,7 @@ func (s *State) enter(weight, most int, passing bool) (inflight int, ok bool) {
 		if inflight > most || waiting > 0 && !passing {
 			return inflight, false
 		}
-		if s.word.CompareAndSwap(word, word+uint64(weight)) { //nolint:gosec // weights are positive
+		if s.word.CompareAndSwap(word, word+uint64(weight)) {
 			return inflight + weight, true
 		}
 	}
@@ -60,7 +60,7 @@ func (s *State) enter(weight, most int, passing bool) (inflight int, ok bool) {
 
 // leave takes weight out and returns what stays in flight.
 func (s *State) leave(weight int) (inflight int) {
-	inflight, _ = unpack(s.word.Add(-uint64(weight))) //nolint:gosec // two's complement: a subtraction
+	inflight, _ = unpack(s.word.Add(-uint64(weight)))
 	return inflight
 }
 

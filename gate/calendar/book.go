@@ -154,7 +154,7 @@ func (c *Calendar) within(floor int64, now time.Time, d time.Duration) int64 {
 
 // pick chooses a duration below width by a hash, in whole milliseconds.
 func pick(h uint64, width time.Duration) time.Duration {
-	ms := uint64(width / time.Millisecond) //nolint:gosec // positive
+	ms := uint64(width / time.Millisecond)
 	return time.Duration(mix(h)%max(ms, 1)) * time.Millisecond
 }
 
@@ -188,7 +188,8 @@ func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd 
 	if share-floor > int64(2*MaxHorizon) {
 		share = floor // the clock stepped back
 	}
-	begin, ok := share, false
+	var ok bool
+	begin := share
 	if begin > latest {
 		begin = edge
 	}

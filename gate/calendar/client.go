@@ -66,7 +66,7 @@ func (r *record) disobedient(sec int64) bool {
 }
 
 // seconds32 holds Unix seconds until 2106.
-func seconds32(sec int64) uint32 { return uint32(min(max(sec, 0), 1<<32-1)) } //nolint:gosec // bounded
+func seconds32(sec int64) uint32 { return uint32(min(max(sec, 0), 1<<32-1)) }
 
 const lineRecords = 8
 
@@ -94,7 +94,7 @@ type clientTable struct {
 
 func newClientTable(bytes int) *clientTable {
 	per := max(1, bytes/(tableShards*clientLineBytes))
-	return &clientTable{lines: make([]clientLine, per*tableShards), perLock: uint64(per)} //nolint:gosec // positive
+	return &clientTable{lines: make([]clientLine, per*tableShards), perLock: uint64(per)}
 }
 
 func (t *clientTable) lock(key uint64) *sync.Mutex {

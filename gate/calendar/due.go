@@ -26,14 +26,14 @@ const (
 
 func (s slot) pack() uint64 {
 	due := min(max(s.due, 0), maxDue)
-	return uint64(due)<<22 | uint64(s.window)<<8 | uint64(s.attempt)<<4 | s.flags //nolint:gosec // each part is bounded above
+	return uint64(due)<<22 | uint64(s.window)<<8 | uint64(s.attempt)<<4 | s.flags
 }
 
 func unpack(w uint64) slot {
 	return slot{
-		due:     int64(w >> 22), //nolint:gosec // 42 bits
+		due:     int64(w >> 22),
 		window:  int64(w>>8) & maxWindow,
-		attempt: int(w>>4) & maxAttempt, //nolint:gosec // masked
+		attempt: int(w>>4) & maxAttempt,
 		flags:   w & 0xf,
 	}
 }
@@ -93,7 +93,7 @@ const dueLineBytes = 2 * lineSlots * 8
 
 func newDueTable(bytes int) *dueTable {
 	per := max(1, bytes/(tableShards*dueLineBytes))
-	return &dueTable{lines: make([]dueLine, per*tableShards), perLock: uint64(per)} //nolint:gosec // positive
+	return &dueTable{lines: make([]dueLine, per*tableShards), perLock: uint64(per)}
 }
 
 // lock locks the shard of an operation. The other methods are called under it.

@@ -96,7 +96,7 @@ func TestCase_Overload_D30_WaitGrowsWithBacklog(t *testing.T) {
 
 // outageRun runs a service that does mu requests/s, but for the outage, and says
 // how many operations of the outage came home. Who enters is decided as admission
-// does: newcomers first, then aged slots, slots, and what is left.
+// does: newcomers first, then aged slots, and what is left.
 func outageRun(t *testing.T, class comporta.Class, mu, outage int) (born, home int) {
 	type op struct {
 		*comporta.Request

@@ -24,7 +24,7 @@ func (s slot) lane() lane {
 	if s.has(slotPlain) {
 		return lanePlain
 	}
-	return lane(s.side()) //nolint:gosec // 0 or 1
+	return lane(s.side())
 }
 
 type dueRing struct {
@@ -32,7 +32,7 @@ type dueRing struct {
 }
 
 // tagOf never is 0 for a time after 1970, so an unused word is of no turn.
-func tagOf(q int64) uint64 { return uint64(q/ringQuarters) & countMask << 48 } //nolint:gosec // masked
+func tagOf(q int64) uint64 { return uint64(q/ringQuarters) & countMask << 48 }
 
 // add counts one instant more (by = 1) or less (by = -1).
 func (r *dueRing) add(due int64, l lane, by int) {
@@ -44,9 +44,9 @@ func (r *dueRing) add(due int64, l lane, by int) {
 		if now&^(1<<48-1) != tag {
 			now = tag
 		}
-		n := int(now >> shift & countMask) //nolint:gosec // 16 bits
+		n := int(now >> shift & countMask)
 		m := min(max(n+by, 0), countMask)
-		now = now&^(countMask<<shift) | uint64(m)<<shift //nolint:gosec // 16 bits
+		now = now&^(countMask<<shift) | uint64(m)<<shift
 		if word.CompareAndSwap(old, now) {
 			return
 		}
@@ -65,7 +65,7 @@ func (r *dueRing) between(from, to int64) dueCounts {
 			continue
 		}
 		for l := range sum {
-			sum[l] += int64(w >> (16 * l) & countMask) //nolint:gosec // 16 bits
+			sum[l] += int64(w >> (16 * l) & countMask)
 		}
 	}
 	return sum

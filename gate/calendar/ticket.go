@@ -124,12 +124,12 @@ func (m *macState) length(n int) {
 	if m.n+4+8 > len(m.buf) { // room for a length and a client key
 		m.flush()
 	}
-	binary.BigEndian.PutUint32(m.buf[m.n:], uint32(n)) //nolint:gosec // a part of a request is shorter than 4 GiB
+	binary.BigEndian.PutUint32(m.buf[m.n:], uint32(n))
 	m.n += 4
 }
 
 func (m *macState) flush() {
-	m.mac.Write(m.buf[:m.n]) //nolint:errcheck,gosec // hash.Hash never fails
+	m.mac.Write(m.buf[:m.n]) //nolint:gosec // hash.Hash never fails
 	m.n = 0
 }
 
@@ -141,9 +141,9 @@ func (c *Calendar) AppendTicket(dst []byte, r *comporta.Request, b Booking) []by
 	head := (*[ticketHead]byte)(raw[:])
 	copy(head[:4], s.id[:])
 	put48(head[4:], b.slot.due)
-	binary.BigEndian.PutUint16(head[10:], uint16(b.slot.window)) //nolint:gosec // 14 bits, see slot
-	head[12] = byte(b.slot.attempt)                              //nolint:gosec // 4 bits
-	if b.slot.has(slotBelieved) {                                // else it was booked as anonymous, whoever it was
+	binary.BigEndian.PutUint16(head[10:], uint16(b.slot.window))
+	head[12] = byte(b.slot.attempt)
+	if b.slot.has(slotBelieved) { // else it was booked as anonymous, whoever it was
 		head[13] = byte(r.Client.Class) & ticketClass
 	}
 	if b.slot.flags&slotAged != 0 {
@@ -226,7 +226,7 @@ func decodeTicket(v string) (raw [ticketBytes]byte, ok bool) {
 
 func put48(b []byte, v int64) {
 	for i := range 6 {
-		b[i] = byte(v >> (40 - 8*i)) //nolint:gosec // one byte at a time
+		b[i] = byte(v >> (40 - 8*i))
 	}
 }
 

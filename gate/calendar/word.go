@@ -55,7 +55,7 @@ func (w *word) peek(floor int64) int64 {
 
 // takeAhead takes a place at or after start, in the first second that has room.
 func (w *word) takeAhead(start, latest, cost int64) (due int64, ok bool) {
-	room := uint64(max(int64(time.Second)/cost, 1)) //nolint:gosec // positive
+	room := uint64(max(int64(time.Second)/cost, 1))
 	for range aheadTries {
 		if start > latest {
 			return 0, false
@@ -78,14 +78,14 @@ func (w *word) reserve(sec int64, room uint64) (nth int64, ok bool) {
 	for {
 		old := place.Load()
 		n := old & (1<<32 - 1)
-		if old>>32 != uint64(sec) { //nolint:gosec // after 1970
+		if old>>32 != uint64(sec) {
 			n = 0
 		}
 		if n >= room {
 			return 0, false
 		}
-		if place.CompareAndSwap(old, uint64(sec)<<32|(n+1)) { //nolint:gosec // after 1970
-			return int64(n), true //nolint:gosec // below room
+		if place.CompareAndSwap(old, uint64(sec)<<32|(n+1)) {
+			return int64(n), true
 		}
 	}
 }
@@ -97,11 +97,11 @@ func (w *word) settle(sec int64) int64 {
 	place := &w.ahead[sec%aheadSeconds]
 	for {
 		old := place.Load()
-		if old>>32 != uint64(sec) || old&(1<<32-1) == 0 { //nolint:gosec // after 1970
+		if old>>32 != uint64(sec) || old&(1<<32-1) == 0 {
 			return 0
 		}
 		if place.CompareAndSwap(old, 0) {
-			return int64(old & (1<<32 - 1)) //nolint:gosec // below room
+			return int64(old & (1<<32 - 1))
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (h byCount[K]) Swap(i, j int) {
 
 // Push is for container/heap.
 func (h *byCount[K]) Push(x any) {
-	e := x.(*entry[K]) //nolint:forcetypeassert // only Add pushes
+	e := x.(*entry[K]) //nolint:errcheck,forcetypeassert // only Add pushes
 	e.at = len(*h)
 	*h = append(*h, e)
 }
