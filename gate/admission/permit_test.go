@@ -99,7 +99,7 @@ func TestCase_Overload_A2_CallerLeaves(t *testing.T) {
 		t.Fatal("not released exactly once")
 	}
 	p = mustAdmit(t, c, at(3*ms), original(3))
-	w := mustWait(t, c, at(3*ms), original(4), View{})
+	w = mustWait(t, c, at(3*ms), original(4), View{})
 	p.ReleaseAt(at(4*ms), success(ms)) // w holds the permit now, and nobody has told its caller
 	next := mustWait(t, c, at(5*ms), original(5), View{})
 	w.AbandonAt(at(6 * ms))
