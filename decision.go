@@ -79,6 +79,21 @@ func Deterministic(status int) bool {
 	return false
 }
 
+// ResultOfGRPC reads the status of a gRPC call that was answered.
+func ResultOfGRPC(code int) Result {
+	switch {
+	case code == 0:
+		return ResultSuccess
+	case DeterministicGRPC(code):
+		return ResultDeterministic
+	}
+	return ResultFailed
+}
+
+// DeterministicGRPC is Deterministic for a gRPC status: INVALID_ARGUMENT,
+// NOT_FOUND, OUT_OF_RANGE and UNIMPLEMENTED.
+func DeterministicGRPC(code int) bool { return code == 3 || code == 5 || code == 11 || code == 12 }
+
 // Outcome is what the service made of an admitted request.
 type Outcome struct {
 	Status  int // final status; 0 when there was none

@@ -776,3 +776,51 @@ func TestCase_Proxy_G50_G51_TargetsAreCanonical(t *testing.T) {
 		}
 	})
 }
+
+// A gRPC call says in its trailers what became of it: UNAVAILABLE is a failure,
+// and its repeat a retry, although both came with 200.
+func TestGRPCOutcomeTrails(t *testing.T) {
+	for _, declared := range []bool{true, false} {
+		inBubble(t, gate.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			h := w.Header()
+			h.Set("Content-Type", "application/grpc")
+			status := "Grpc-Status"
+			if declared {
+				h.Set("Trailer", status)
+			} else {
+				status = http.TrailerPrefix + status
+			}
+			_, _ = io.WriteString(w, "\x00\x00\x00\x00\x00")
+			_ = http.NewResponseController(w).Flush()
+			h.Set(status, strings.TrimPrefix(r.URL.Path, "/"))
+		}, func(t *testing.T, h *house) {
+			for _, path := range []string{"/14", "/14", "/0", "/0"} {
+				h.ask(t.Context(), "GET", path, "X-Api-Key", "k", "Content-Type", "application/grpc")
+			}
+			kinds := map[comporta.Kind]uint64{}
+			h.gate.State().EachRequestCount(func(c gate.RequestCount) bool { kinds[c.Kind] += c.Count; return true })
+			if kinds[comporta.KindOriginal] != 2 || kinds[comporta.KindRetry] != 1 || kinds[comporta.KindPoll] != 1 {
+				t.Errorf("declared %v: %v", declared, kinds)
+			}
+			resp, err := h.client.Do(mustRequest(t, "http://service/14"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if n, err := strconv.Atoi(resp.Trailer.Get("Grpc-Retry-Pushback-Ms")); err != nil || n < 1 {
+				t.Errorf("declared %v: trailers %v", declared, resp.Trailer)
+			}
+		})
+	}
+}
+
+func mustRequest(t *testing.T, url string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	return req
+}

@@ -72,7 +72,11 @@ func (x *exchange) WriteHeader(status int) {
 	if status == http.StatusNoContent || status == http.StatusNotModified || x.r.Method == http.MethodHead {
 		x.length = 0
 	}
-	if x.result == comporta.ResultPending {
+	switch {
+	case x.result != comporta.ResultPending: // a refusal says for itself what it means
+	case x.r.GRPC:
+		x.result = grpcResult(x.Header(), status)
+	default:
 		x.result = comporta.ResultOf(status)
 	}
 	if x.length > 0 && !x.refused && !x.d.exempt && overload.Peekable(x.Header(), status) {
@@ -261,6 +265,9 @@ func (x *exchange) close() {
 	}
 	if x.holds {
 		_ = x.unhold() // a client that is gone does not read it
+	}
+	if x.r.GRPC && x.returned && x.result == comporta.ResultPending && x.req.Context().Err() == nil {
+		x.readTrailers()
 	}
 	switch complete := x.returned && x.written >= x.length; {
 	case x.refused, complete && x.status != 0 && (x.finished || x.req.Context().Err() == nil):

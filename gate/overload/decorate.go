@@ -190,7 +190,7 @@ func decorateGRPC(h http.Header, status string, d *Decoration) Verdict {
 	if err != nil || code == 0 {
 		return Unsaid
 	}
-	if d.Hopeless || grpcDeterministic(code) {
+	if d.Hopeless || comporta.DeterministicGRPC(code) {
 		set(h, headerGRPCPushback, "-1")
 		return Stop
 	}
@@ -207,16 +207,6 @@ func decorateGRPC(h http.Header, status string, d *Decoration) Verdict {
 		return Again
 	}
 	return v
-}
-
-// grpcDeterministic reports whether a gRPC status says that the same call will
-// be answered the same way again: the counterpart of comporta.Deterministic.
-func grpcDeterministic(code int) bool {
-	switch code {
-	case grpcInvalidArgument, grpcNotFound, grpcOutOfRange, grpcUnimplemented:
-		return true
-	}
-	return false
 }
 
 // pushback reads gRPC's word on repeating. gRFC A6: negative means do not, and
