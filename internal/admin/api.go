@@ -90,6 +90,11 @@ type PolicyStatus struct {
 	Header string    `json:"header,omitempty"` // as it rides on refusals
 }
 
+// Answer is the body of the probes and of a reload.
+type Answer struct {
+	Status string `json:"status"` // ok, ready, draining or reloaded
+}
+
 // Failure is the body of every answer that is an error.
 type Failure struct {
 	Error string `json:"error"`

@@ -23,54 +23,71 @@ type Config struct {
 	// Effective writes the effective configuration, secrets redacted.
 	Effective func(io.Writer) error
 	Metrics   http.Handler
-	Token     string       // empty: loopback only
-	Log       *slog.Logger // nil: no audit
+	Token     string       // empty: for a listener on loopback, which then checks the Host
+	Log       *slog.Logger // gets the audit; nil: none
 }
 
 // maxBody bounds what a caller may send.
 const maxBody = 64 << 10
 
-// Handler serves the whole listener.
+// Handler serves the whole listener: the probes to everybody, the rest to who is
+// let in by the token or, without one, by coming from this machine.
 func Handler(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &api{c}
 	guarded := http.NewServeMux()
-	guarded.Handle("GET /metrics", c.Metrics)
-	guarded.HandleFunc("GET /{$}", a.index)
-	guarded.HandleFunc("POST /-/reload", a.reload)
-	guarded.HandleFunc("GET /api/v1/status", a.status)
-	guarded.HandleFunc("GET /api/v1/config", a.effective)
-	guarded.HandleFunc("GET /api/v1/who", a.who)
-	guarded.HandleFunc("GET /api/v1/explain/{id}", a.explain)
-	guarded.HandleFunc("GET /api/v1/shed", a.levers)
-	guarded.HandleFunc("POST /api/v1/shed", a.shed)
-	guarded.HandleFunc("DELETE /api/v1/shed/{id}", a.unshed)
-	guarded.HandleFunc("GET /api/v1/policy", a.policy)
-	guarded.HandleFunc("PUT /api/v1/policy", a.setPolicy)
-	guarded.HandleFunc("DELETE /api/v1/policy", a.clearPolicy)
+	for pattern, h := range a.routes() {
+		guarded.HandleFunc(pattern, h)
+	}
 	all := http.NewServeMux()
 	all.Handle("/", guard(c.Token, guarded))
-	all.Handle("GET /healthz", Probes(c.Ready))
-	all.Handle("GET /readyz", Probes(c.Ready))
+	for _, p := range probes {
+		all.Handle("GET "+p, Probes(c.Ready))
+	}
 	return all
 }
 
-// Probes serves /healthz and /readyz alone, for an address of their own.
+// routes are the patterns of the guarded part, each with its handler.
+func (a *api) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /{$}":                 a.index,
+		"GET /metrics":             a.Metrics.ServeHTTP,
+		"POST /-/reload":           a.reload,
+		"GET /api/v1/status":       a.status,
+		"GET /api/v1/config":       a.effective,
+		"GET /api/v1/who":          a.who,
+		"GET /api/v1/explain/{id}": a.explain,
+		"GET /api/v1/shed":         a.levers,
+		"POST /api/v1/shed":        a.shed,
+		"DELETE /api/v1/shed/{id}": a.unshed,
+		"GET /api/v1/policy":       a.policy,
+		"PUT /api/v1/policy":       a.setPolicy,
+		"DELETE /api/v1/policy":    a.clearPolicy,
+	}
+}
+
+// probes need no token, since orchestrators bring none, and tell nothing else.
+var probes = [...]string{"/healthz", "/readyz"}
+
+// Probes serves /healthz and /readyz alone, for an address of their own. Both
+// answer in JSON: the first 200 as long as the process does, the second 200 while
+// ready says so, and 503 else.
 func Probes(ready func() bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]string{"status": "ok"}) })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, Answer{"ok"}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready() {
-			reply(w, http.StatusServiceUnavailable, map[string]string{"status": "draining"})
+			reply(w, http.StatusServiceUnavailable, Answer{"draining"})
 			return
 		}
-		reply(w, http.StatusOK, map[string]string{"status": "ready"})
+		reply(w, http.StatusOK, Answer{"ready"})
 	})
 	return mux
 }
 
+// api has a handler for each route.
 type api struct{ Config }
 
 const index = `comporta %s, admin listener
@@ -87,7 +104,7 @@ POST   /-/reload                read the configuration again
 `
 
 func (a *api) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	plain(w, "text/plain; charset=utf-8")
 	_, _ = fmt.Fprintf(w, index, a.Version) // a reader that left
 }
 
@@ -98,7 +115,7 @@ func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *api) effective(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/yaml")
+	plain(w, "application/yaml")
 	if err := a.Effective(w); err != nil {
 		a.Log.Warn("effective configuration", "error", err)
 	}
@@ -113,7 +130,7 @@ func (a *api) who(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	reply(w, http.StatusOK, Who{Clients: a.Top(n)})
+	reply(w, http.StatusOK, Who{Clients: append([]Client{}, a.Top(n)...)}) // never null
 }
 
 func (a *api) explain(w http.ResponseWriter, r *http.Request) {
@@ -150,13 +167,18 @@ func (a *api) shed(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusCreated, l)
 }
 
+var errNoLever = errors.New("no lever has this id: it may have expired")
+
 func (a *api) unshed(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.Atoi(r.PathValue("id"))
 	if err != nil || !a.Gate().State().UnshedAt(time.Now(), id) {
-		fail(w, http.StatusNotFound, "no lever has this id: it may have expired")
+		err = errNoLever
+	}
+	a.audit(r, "shed remove", err, "id", r.PathValue("id"))
+	if err != nil {
+		fail(w, http.StatusNotFound, err.Error())
 		return
 	}
-	a.audit(r, "shed remove", nil, "id", id)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -206,10 +228,10 @@ func (a *api) reload(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	reply(w, http.StatusOK, map[string]string{"status": "reloaded"})
+	reply(w, http.StatusOK, Answer{"reloaded"})
 }
 
-// audit writes down every write.
+// audit writes down a change that was asked for, and what came of it.
 func (a *api) audit(r *http.Request, what string, err error, args ...any) {
 	args = append([]any{"what", what, "peer", r.RemoteAddr, "user_agent", r.UserAgent()}, args...)
 	if err != nil {
@@ -218,11 +240,13 @@ func (a *api) audit(r *http.Request, what string, err error, args ...any) {
 	a.Log.Info("audit", args...)
 }
 
+// read decodes the body; false means that it was refused. What is misspelt is
+// refused too: a lever that is not what was meant is worse than none.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
-	if err == nil && d.More() {
+	if err == nil && !errors.Is(d.Decode(new(struct{})), io.EOF) {
 		err = errors.New("more than one JSON value")
 	}
 	if err != nil {
@@ -235,10 +259,15 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 func fail(w http.ResponseWriter, status int, text string) { reply(w, status, Failure{text}) }
 
 func reply(w http.ResponseWriter, status int, v any) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	plain(w, "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // a reader that left
+}
+
+// plain sets what every answer has: it is of now, and it is what it says it is.
+func plain(w http.ResponseWriter, contentType string) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
