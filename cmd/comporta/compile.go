@@ -1,13 +1,12 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
+	"io"
 	"log/slog"
+	"math"
 	"net/http"
-	"os"
+	"net/url"
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate"
@@ -29,23 +28,66 @@ type compiled struct {
 	config *config.Config
 	gate   *gate.Gate
 	proxy  *proxy.Proxy
-	jwks   []*jwtidentity.Keys // to be run while this one serves
+	jwks   keySets // to be fetched while this one serves
 }
 
-// tryCompile finds what is wrong beyond the words of a configuration.
+// parts outlive a configuration. The zero value has none: what is compiled with it
+// counts for itself and tells nobody.
+type parts struct {
+	state     *gate.State
+	telemetry *telemetry.Telemetry
+	log       *slog.Logger
+	jwks      keySets // of the configuration before; read only
+}
+
+// tryCompile finds what is wrong beyond the words of a configuration, and leaves
+// everything as it was.
 func tryCompile(c *config.Config) error {
-	k, err := compile(c, nil, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
+	missing := c.CheckFiles()
+	problems, _ := errors.AsType[config.Problems](missing)
+	rest := *c // without what is missing: that is told already, with its place
+	for _, p := range problems {
+		switch {
+		case p.Path == "keys.file":
+			rest.Keys.File = ""
+		case p.Path == "admin.token_file":
+			rest.Admin.TokenFile = ""
+		default:
+			rest.Listen = nil // the certificates are read when all are there
+		}
 	}
-	k.proxy.Close()
-	return nil
+	k, err := compile(&rest, &parts{log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		k.proxy.Close()
+	}
+	return errors.Join(missing, checkSecrets(&rest), err)
 }
 
-// compile makes the parts. state is the one before, or nil; tel may be nil.
-func compile(c *config.Config, state *gate.State, tel *telemetry.Telemetry, log *slog.Logger) (*compiled, error) {
-	k := &compiled{config: c}
-	gc := gate.Config{
+// compile makes the parts of a gateway.
+func compile(c *config.Config, p *parts) (*compiled, error) {
+	k := &compiled{config: c, jwks: keySets{}}
+	gc := gateOf(c)
+	if p.telemetry != nil {
+		gc.Trace = p.telemetry.Trace()
+	}
+	var noKeys, noClients, noGate, noProxy error
+	if c.Keys.File != "" {
+		gc.Keys, noKeys = keys.Load(c.Keys.File)
+	}
+	gc.Clients, noClients = k.clientsOf(&c.Clients, p)
+	if noClients == nil { // with half of the clients the gate would name problems that are none
+		k.gate, noGate = gate.New(gc, p.state)
+	}
+	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p.telemetry))
+	if err := errors.Join(noKeys, noClients, noGate, noProxy); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// gateOf is the gate's part of a configuration, but for the keys and the clients.
+func gateOf(c *config.Config) gate.Config {
+	g := gate.Config{
 		Routes: routesOf(c),
 		Repeats: gate.Repeats{
 			Config:       repeat.Config{Window: c.Repeats.Window, HopelessAfter: c.Repeats.Hopeless.After, BodyLimit: int64(c.Repeats.BodyLimit)},
@@ -58,41 +100,23 @@ func compile(c *config.Config, state *gate.State, tel *telemetry.Telemetry, log 
 		BufferedBodies: int64(c.Limits.BufferedBodies),
 		Limits:         gate.Limits{URI: int(c.Limits.URI), Body: int64(c.Limits.Body), BodyIdle: c.Limits.BodyIdle},
 	}
+	if c.Limits.BufferedBodies == 0 {
+		g.BufferedBodies = math.MaxInt64 // no limit, where the gate reads 0 as its default
+	}
 	if c.Repeats.Mode == "any" {
-		gc.Repeats.Mode = repeat.ModeAny
+		g.Repeats.Mode = repeat.ModeAny
 	}
-	if tel != nil {
-		gc.Trace = tel.Trace()
-	}
-	var problems []error
-	if c.Keys.File != "" {
-		ring, err := keys.Load(c.Keys.File)
-		problems = append(problems, err)
-		gc.Keys = ring
-	}
-	clients, err := k.clientsOf(&c.Clients, log)
-	problems = append(problems, err)
-	gc.Clients = clients
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
-	}
-	if k.gate, err = gate.New(gc, state); err != nil {
-		return nil, err
-	}
-	k.proxy, err = proxy.New(k.proxyOf(&c.Upstream, tel))
-	return k, err
+	return g
 }
 
 func routesOf(c *config.Config) []gate.Route {
 	classes := map[string]gate.RouteClass{"api": gate.RouteAPI, "page": gate.RoutePage, "internal": gate.RouteInternal}
 	list := make([]gate.Route, len(c.Routes))
-	for i, r := range c.Routes {
+	for i := range c.Routes {
+		r := &c.Routes[i]
 		list[i] = gate.Route{
-			Match: r.Match, Name: r.Name, Class: classes[r.Class], Weight: r.Weight, Share: r.Share,
+			Match: r.Match, Name: r.Label(), Class: classes[r.Class], Weight: r.Weight, Share: r.Share,
 			Sheddable: r.Sheddable, Public: r.Public, Exempt: r.Exempt, Timeout: r.Timeout,
-		}
-		if list[i].Name == "" {
-			list[i].Name = r.Match
 		}
 	}
 	return list
@@ -115,21 +139,24 @@ func admissionOf(a *config.Admission) gate.Admission {
 	return g
 }
 
-func (k *compiled) clientsOf(c *config.Clients, log *slog.Logger) (identity.Config, error) {
+func (k *compiled) clientsOf(c *config.Clients, p *parts) (identity.Config, error) {
 	ic := identity.Config{
 		TrustedProxies: c.TrustedProxies, Names: c.Names,
 		MinimumVersion: c.MinimumVersion.Versions, RequireVersion: c.MinimumVersion.Require,
 	}
 	var problems []error
 	for i := range c.Identify {
-		s, err := k.sourceOf(&c.Identify[i], log)
+		s, err := k.sourceOf(&c.Identify[i], p)
 		problems = append(problems, err)
 		ic.Identify = append(ic.Identify, s)
+	}
+	if len(c.Identify) == 0 { // the network is the last resort, where identity has defaults
+		ic.Identify = []identity.Source{{Kind: identity.KindNetwork}}
 	}
 	return ic, errors.Join(problems...)
 }
 
-func (k *compiled) sourceOf(s *config.Source, log *slog.Logger) (identity.Source, error) {
+func (k *compiled) sourceOf(s *config.Source, p *parts) (identity.Source, error) {
 	switch {
 	case s.Header != "":
 		return identity.Source{Kind: identity.KindHeader, Header: s.Header, Shared: s.Shared}, nil
@@ -140,16 +167,7 @@ func (k *compiled) sourceOf(s *config.Source, log *slog.Logger) (identity.Source
 	case s.Network != nil:
 		return identity.Source{Kind: identity.KindNetwork, IPv4: s.Network.IPv4, IPv6: s.Network.IPv6}, nil
 	}
-	jwks, err := jwtidentity.NewKeys(jwtidentity.KeysConfig{
-		URL: s.JWT.JWKSURL.String(),
-		Fetched: func(n int, err error) {
-			if err != nil {
-				log.Warn("jwks: the keys of before stay", "url", s.JWT.JWKSURL.Redacted(), "error", err)
-			} else {
-				log.Debug("jwks fetched", "url", s.JWT.JWKSURL.Redacted(), "keys", n)
-			}
-		},
-	})
+	jwks, err := k.keySet(s.JWT.JWKSURL, p)
 	if err != nil {
 		return identity.Source{}, err
 	}
@@ -157,8 +175,31 @@ func (k *compiled) sourceOf(s *config.Source, log *slog.Logger) (identity.Source
 	if err != nil {
 		return identity.Source{}, err
 	}
-	k.jwks = append(k.jwks, jwks)
 	return identity.Source{Kind: identity.KindJWT, Verifier: verifier, Issuer: s.JWT.Issuer, Shared: s.Shared}, nil
+}
+
+// keySet returns the keys that are published at u: those of the configuration
+// before, where it had them.
+func (k *compiled) keySet(u *url.URL, p *parts) (*jwtidentity.Keys, error) {
+	jwks := p.jwks[u.String()]
+	if jwks == nil {
+		var err error
+		jwks, err = jwtidentity.NewKeys(jwtidentity.KeysConfig{
+			URL: u.String(),
+			Fetched: func(n int, err error) {
+				if err != nil {
+					p.log.Warn("jwks: the keys of before stay", "url", u.Redacted(), "error", err)
+				} else {
+					p.log.Debug("jwks fetched", "url", u.Redacted(), "keys", n)
+				}
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	k.jwks[u.String()] = jwks
+	return jwks, nil
 }
 
 func (k *compiled) proxyOf(u *config.Upstream, tel *telemetry.Telemetry) proxy.Config {
@@ -175,24 +216,17 @@ func (k *compiled) proxyOf(u *config.Upstream, tel *telemetry.Telemetry) proxy.C
 	return pc
 }
 
-// tlsOf reads the certificate of a listener.
-func tlsOf(t *config.TLS) (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
+// telemetryOf says what is told; access gets the lines of the access log.
+func telemetryOf(c *config.Config, access io.Writer) telemetry.Config {
+	t := telemetry.Config{TopClients: c.Telemetry.TopClients, Sample: c.AccessLog.Sample}
+	if t.TopClients == 0 {
+		t.TopClients = -1 // none, where telemetry reads 0 as its default
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: uint16(t.MinVersion)}
-	if t.ClientCAFile == "" {
-		return c, nil
+	if t.Sample == 0 {
+		t.Sample = math.SmallestNonzeroFloat64 // likewise: no admitted request
 	}
-	pem, err := os.ReadFile(t.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls: client_ca_file: %w", err)
+	if c.AccessLog.Format == "json" {
+		t.AccessLog = slog.New(slog.NewJSONHandler(access, nil))
 	}
-	c.ClientCAs = x509.NewCertPool()
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("tls: client_ca_file: %s holds no certificate in PEM", t.ClientCAFile)
-	}
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	return c, nil
+	return t
 }

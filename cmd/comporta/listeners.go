@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/comporta/comporta/internal/config"
@@ -23,120 +22,152 @@ import (
 type listeners struct {
 	app    *app
 	failed chan error // an accept loop that ended by itself
+	wg     sync.WaitGroup
 
-	mu   sync.Mutex
-	open map[string]*listening
-	wg   sync.WaitGroup
+	mu      sync.Mutex
+	open    map[string]*listening
+	retired map[*listening]bool // no longer accepting, not yet done
 }
 
+// listening is one server on one address.
 type listening struct {
-	config config.Listener
 	server *http.Server
 	tcp    net.Listener
+	tls    atomic.Pointer[tls.Config] // nil: plain text
 }
 
 func newListeners(a *app) *listeners {
-	return &listeners{app: a, failed: make(chan error, 1), open: map[string]*listening{}}
+	return &listeners{app: a, failed: make(chan error, 1), open: map[string]*listening{}, retired: map[*listening]bool{}}
 }
 
-// change makes the set of servers that of c: all or nothing.
-func (ls *listeners) change(c *config.Config) error {
+// change is a set of servers that is ready to become the one in use.
+type change struct {
+	ls           *listeners
+	fresh        map[string]*listening
+	certificates map[*listening]*tls.Config // read again: files are renewed in place
+	keep         map[string]bool
+	soft         time.Duration
+}
+
+// prepare binds what c has and the set in use has not, and reads all certificates.
+// Nothing is accepted before commit; on an error nothing is left open.
+func (ls *listeners) prepare(c *config.Config) (*change, error) {
+	next := &change{ls, map[string]*listening{}, map[*listening]*tls.Config{}, map[string]bool{}, c.Drain.Soft}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if len(c.Listen) == 0 {
-		return errNoListener
-	}
-	fresh := map[string]*listening{}
-	for _, l := range c.Listen {
-		if _, ok := ls.open[l.Addr]; ok {
-			continue
-		}
-		n, err := ls.bind(l, &c.Limits)
-		if err != nil {
-			for _, f := range fresh {
-				err = errors.Join(err, f.tcp.Close())
+	for i := range c.Listen {
+		l := &c.Listen[i]
+		next.keep[l.Addr] = true
+		var certificates *tls.Config
+		if l.TLS != nil {
+			var err error
+			if certificates, err = tlsOf(l.TLS); err != nil {
+				return nil, errors.Join(fmt.Errorf("comporta: listen %s: %w", l.Addr, err), next.abort())
 			}
-			return err
 		}
-		fresh[l.Addr] = n
-	}
-	keep := map[string]bool{}
-	for _, l := range c.Listen {
-		keep[l.Addr] = true
-	}
-	for addr, old := range ls.open {
-		if !keep[addr] {
-			delete(ls.open, addr)
-			ls.retire(old, c.Drain.Soft)
+		n := ls.open[l.Addr]
+		if n == nil {
+			var err error
+			if n, err = ls.bind(l, &c.Limits); err != nil {
+				return nil, errors.Join(err, next.abort())
+			}
+			next.fresh[l.Addr] = n
 		}
+		next.certificates[n] = certificates
 	}
-	for addr, n := range fresh {
-		ls.open[addr] = n
-		ls.accept(n.server, n.tcp)
-	}
-	return nil
+	return next, nil
 }
 
-func (ls *listeners) bind(l config.Listener, limits *config.Limits) (*listening, error) {
-	server := ls.server(ls.app, limits)
-	tcp, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("comporta: cannot listen on %s: %w", l.Addr, err)
+// abort closes what was bound.
+func (c *change) abort() error {
+	var errs []error
+	for _, n := range c.fresh {
+		errs = append(errs, n.tcp.Close())
 	}
-	n := &listening{l, server, tcp}
-	server.Protocols.SetUnencryptedHTTP2(l.H2C && l.TLS == nil)
+	return errors.Join(errs...)
+}
+
+// commit puts the set in use. Servers that are gone finish what they have.
+func (c *change) commit() {
+	ls := c.ls
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for n, certificates := range c.certificates {
+		n.tls.Store(certificates)
+	}
+	for addr, n := range c.fresh {
+		ls.open[addr] = n
+		ls.accept(n)
+	}
+	for addr, old := range ls.open {
+		if !c.keep[addr] {
+			delete(ls.open, addr)
+			ls.retire(old, c.soft)
+		}
+	}
+}
+
+func listenTCP(addr string) (net.Listener, error) {
+	tcp, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("comporta: cannot listen on %s: %w", addr, err)
+	}
+	return tcp, nil
+}
+
+func (ls *listeners) bind(l *config.Listener, limits *config.Limits) (*listening, error) {
+	tcp, err := listenTCP(l.Addr)
+	if err != nil {
+		return nil, err
+	}
+	n := &listening{server: ls.server(limits), tcp: tcp}
 	if l.TLS == nil {
+		n.server.Protocols.SetUnencryptedHTTP2(l.H2C)
 		return n, nil
 	}
-	t, err := tlsOf(l.TLS)
-	if err != nil {
-		return nil, errors.Join(err, tcp.Close())
+	// The certificate of each handshake is the one that was read last.
+	outer := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return n.tls.Load(), nil
+		},
 	}
-	t.NextProtos = []string{"h2", "http/1.1"}
-	server.TLSConfig = t
-	n.tcp = tls.NewListener(tcp, t)
+	n.server.TLSConfig = outer
+	n.tcp = tls.NewListener(tcp, outer)
 	return n, nil
 }
 
 // unlimited stands for 0, which net/http would fill with a default of its own.
 const unlimited = 1 << 30
 
-func (ls *listeners) server(h http.Handler, limits *config.Limits) *http.Server {
+func (ls *listeners) server(limits *config.Limits) *http.Server {
 	header := int(limits.Header)
 	if header == 0 {
 		header = unlimited
 	}
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.Idle, MaxHeaderBytes: header,
+		Handler: ls.app, ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.Idle, MaxHeaderBytes: header,
 		Protocols: new(http.Protocols), BaseContext: func(net.Listener) context.Context { return ls.app.requests },
-		ErrorLog: slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug),
+		ErrorLog: ls.errors(),
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)
 	return s
 }
 
-// serveSide starts a server beside the public ones: admin and probes.
-func (ls *listeners) serveSide(addr string, h http.Handler) (*http.Server, error) {
-	tcp, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("comporta: cannot listen on %s: %w", addr, err)
-	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, ErrorLog: log.New(discard{}, "", 0)}
-	ls.accept(s, tcp)
-	return s, nil
+// errors is where net/http tells of broken connections: anybody can cause those,
+// so they are for debugging only.
+func (ls *listeners) errors() *log.Logger {
+	return slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug)
 }
 
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
-func (ls *listeners) accept(s *http.Server, l net.Listener) {
+func (ls *listeners) accept(l *listening) {
 	ls.wg.Go(func() {
-		if err := s.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := l.server.Serve(l.tcp); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			select {
-			case ls.failed <- err:
-			default:
+			case ls.failed <- fmt.Errorf("comporta: %s accepts no more: %w", l.tcp.Addr(), err):
+			default: // the first is told
 			}
 		}
 	})
@@ -144,80 +175,79 @@ func (ls *listeners) accept(s *http.Server, l net.Listener) {
 
 // retire lets an old server finish what it has, behind the back of the reload.
 func (ls *listeners) retire(old *listening, soft time.Duration) {
+	ls.retired[old] = true
 	ls.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(ls.app.requests, soft)
 		defer cancel()
 		if old.server.Shutdown(ctx) != nil {
 			_ = old.server.Close() // its time is over
 		}
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		delete(ls.retired, old)
 	})
 }
 
+// addresses returns what the servers are bound to.
 func (ls *listeners) addresses() []string {
+	var list []string
+	for _, l := range ls.all() {
+		list = append(list, l.tcp.Addr().String())
+	}
+	slices.Sort(list)
+	return list
+}
+
+// all returns the servers that have something to do, retired ones too.
+func (ls *listeners) all() []*listening {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	var list []string
+	list := make([]*listening, 0, len(ls.open)+len(ls.retired))
 	for _, l := range ls.open {
-		list = append(list, l.tcp.Addr().String())
+		list = append(list, l)
+	}
+	for l := range ls.retired {
+		list = append(list, l)
 	}
 	return list
 }
 
+// shutdown stops accepting, and returns nil when the last request has ended
+// before ctx did.
 func (ls *listeners) shutdown(ctx context.Context) error {
-	ls.mu.Lock()
-	open := slices.Collect(maps.Values(ls.open))
-	ls.mu.Unlock()
-	errs := make([]error, len(open))
+	all := ls.all()
+	errs := make([]error, len(all), len(all)+1)
 	var wg sync.WaitGroup
-	for i, l := range open {
+	for i, l := range all {
 		wg.Go(func() { errs[i] = l.server.Shutdown(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, ls.handled(ctx))...)
 }
 
-func (ls *listeners) closeAll() error {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
+// handled waits for the handlers that http.Server does not: those of upgraded
+// connections.
+func (ls *listeners) handled(ctx context.Context) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for ls.app.handling.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// close cuts every connection.
+func (ls *listeners) close() error {
 	var errs []error
-	for _, l := range ls.open {
+	for _, l := range ls.all() {
 		errs = append(errs, l.server.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// idle reports whether nobody is being served: then there is nothing to wait for.
-func (ls *listeners) idle() bool {
-	s := ls.app.current.Load().gate.StatsAt(time.Now())
-	return s.Inflight == 0 && s.Streams == 0 && s.Traffic.Requests == 0
-}
-
-// needsRestart names the changed keys that a running server cannot take over.
-func needsRestart(old, c *config.Config) []string {
-	var keys []string
-	limits := func(l config.Limits) config.Limits { // what http.Server holds
-		return config.Limits{Header: l.Header, HeaderTimeout: l.HeaderTimeout, Idle: l.Idle}
-	}
-	if limits(old.Limits) != limits(c.Limits) {
-		keys = append(keys, "limits.header, limits.header_timeout, limits.idle")
-	}
-	if old.Admin != c.Admin {
-		keys = append(keys, "admin")
-	}
-	if old.AccessLog != c.AccessLog {
-		keys = append(keys, "access_log")
-	}
-	if old.Telemetry != c.Telemetry {
-		keys = append(keys, "telemetry")
-	}
-	was := map[string]config.Listener{}
-	for _, l := range old.Listen {
-		was[l.Addr] = l
-	}
-	for _, l := range c.Listen {
-		if o, ok := was[l.Addr]; ok && !reflect.DeepEqual(o, l) {
-			keys = append(keys, "listen "+l.Addr)
-		}
-	}
-	return keys
-}
+// wait returns when nothing accepts any more and all that retired is done.
+func (ls *listeners) wait() { ls.wg.Wait() }

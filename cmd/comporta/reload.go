@@ -1,23 +1,21 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
-	"time"
-
-	"github.com/comporta/comporta/gate/identity/jwtidentity"
+	"strings"
 )
 
 // reload reads the configuration again, compiles a new gate over the same state,
 // binds what is new, and swaps. When anything fails the old one goes on.
 func (a *app) reload() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	if a.draining {
+		return errDraining
+	}
 	err := a.exchange()
-	a.tel.Reloaded(err == nil)
+	a.parts.telemetry.Reloaded(err == nil)
 	return err
 }
 
@@ -26,22 +24,27 @@ func (a *app) exchange() error {
 	if err != nil {
 		return err
 	}
-	a.warn(warnings)
 	old := a.current.Load()
 	if fixed := needsRestart(old.config, c); len(fixed) > 0 {
-		return fmt.Errorf("comporta: these keys take effect at a restart only, so nothing was changed: %v", fixed)
+		return fmt.Errorf("comporta: nothing was changed, since these keys take effect at a restart only: %s", strings.Join(fixed, ", "))
 	}
-	k, err := compile(c, a.state, a.tel, a.log)
+	// A gate that is compiled over the state in use moves what is in use: the
+	// table, the bounds of what is learned. So all that can fail comes first.
+	if err := tryCompile(c); err != nil {
+		return err
+	}
+	next, err := a.listeners.prepare(c)
 	if err != nil {
 		return err
 	}
-	if err := a.listeners.change(c); err != nil {
-		k.proxy.Close()
-		return err
+	k, err := compile(c, &a.parts)
+	if err != nil {
+		return errors.Join(err, next.abort())
 	}
-	a.jwks.start(k.jwks)
-	a.current.Store(k)
-	a.tel.Watch(k.gate)
+	a.warn(warnings)
+	a.put(k)
+	next.commit()
+	a.fetchers.change(k.jwks)
 	// Requests of the old gate go on with the old proxy; only its idle
 	// connections are closed.
 	old.proxy.Close()
@@ -55,76 +58,3 @@ func (a *app) tryReload(why string) {
 		a.log.Error("reload failed, the old configuration goes on", "why", why, "error", err.Error())
 	}
 }
-
-// watchEvery is how often a watched file is looked at. Mounted files change by a
-// rename of a directory above them, which notifications of the file miss.
-const watchEvery = time.Second
-
-// watch tells of every change of the file, while the configuration says so. It
-// returns when ctx ends.
-func (a *app) watch(ctx context.Context, changed chan<- struct{}) {
-	seen := look(a.file)
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := look(a.file)
-		if now != seen && a.current.Load().config.Reload.Watch {
-			select {
-			case changed <- struct{}{}:
-			default: // one is waiting already
-			}
-		}
-		seen = now
-	}
-}
-
-type glimpse struct {
-	modified time.Time
-	size     int64
-	there    bool
-}
-
-func look(file string) glimpse {
-	info, err := os.Stat(file) // follows links: a ConfigMap is one
-	if err != nil {
-		return glimpse{}
-	}
-	return glimpse{info.ModTime(), info.Size(), true}
-}
-
-// background runs the fetchers of JWKS documents, one set at a time.
-type background struct {
-	mu     sync.Mutex
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup
-}
-
-// start runs a set in place of the one before.
-func (b *background) start(sets []*jwtidentity.Keys) {
-	b.stop()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	ctx, cancel := context.WithCancelCause(context.Background())
-	b.cancel = cancel
-	for _, k := range sets {
-		b.wg.Go(func() { _ = k.Run(ctx) }) // returns when ctx ends; failures are told to Fetched
-	}
-}
-
-// stop ends the set and waits for it.
-func (b *background) stop() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cancel != nil {
-		b.cancel(errReplaced)
-		b.wg.Wait()
-		b.cancel = nil
-	}
-}
-
-var errNoListener = errors.New("comporta: there is nothing to listen on")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"io"
 	"log/slog"
 	"os"
@@ -36,11 +37,12 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	// The first signal ends ctx; the second skips the wait. Both are caught here,
-	// since the first has restored nothing yet.
+	// The first signal ends ctx. Only those after it skip the wait of the drain, so
+	// nobody listens for them before.
 	again := make(chan os.Signal, 2)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
+	stop := context.AfterFunc(ctx, func() { signal.Notify(again, os.Interrupt, syscall.SIGTERM) })
+	defer stop()
 	if err := a.run(ctx, hup, again); err != nil {
 		return f.failed(err)
 	}
@@ -54,13 +56,16 @@ var overrides = []config.Flag{
 	{Name: "admin", Path: "admin.listen", Value: "`ADDR` of the operator's listener (default 127.0.0.1:9900)"},
 }
 
-// overridden returns the flags that were given.
+// overridden returns the flags that were given, also the empty ones: a variable of
+// a shell that is not set must not pass for a default.
 func (f *flags) overridden() []config.Flag {
 	var given []config.Flag
-	for _, o := range overrides {
-		if v := f.Lookup(o.Name); v != nil && v.Value.String() != "" {
-			given = append(given, config.Flag{Name: o.Name, Path: o.Path, Value: v.Value.String()})
+	f.Visit(func(g *flag.Flag) {
+		for _, o := range overrides {
+			if o.Name == g.Name {
+				given = append(given, config.Flag{Name: o.Name, Path: o.Path, Value: g.Value.String()})
+			}
 		}
-	}
+	})
 	return given
 }

@@ -39,7 +39,7 @@ func runShed(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	switch {
-	case rest[0] == "list" && len(rest) == 1:
+	case rest[0] == "list" && len(rest) == 1 && !named:
 		var levers admin.Levers
 		if code, done = r.call(ctx, http.MethodGet, "/api/v1/shed", nil, &levers); !done {
 			printLevers(stdout, levers.Levers)

@@ -25,9 +25,9 @@ func runValidate(_ context.Context, args []string, stdout, stderr io.Writer) int
 		say(stderr, "%v\n", err)
 		return exitUsage
 	}
-	// What only the compiled parts can see: key files, weights against capacity.
+	// What only a look into the files and the parts can tell.
 	if err := tryCompile(c); err != nil {
-		say(stderr, "%s: %v\n", rest[0], err)
+		say(stderr, "%v\n", err)
 		return exitUsage
 	}
 	say(stdout, "%s: fine\n", rest[0])
