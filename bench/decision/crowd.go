@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -36,7 +37,14 @@ func newCrowd(live, clients int) (*crowd, error) {
 		asker: newPopulation(clients).asker(), gate: g, now: time.Now(),
 		i: live / 4, age: live / 4, step: 80 * time.Second / time.Duration(live),
 	}
-	return c, c.run(2 * live)
+	if err := c.run(2 * live); err != nil {
+		return nil, err
+	}
+	// A table that forgets would make the decision cheaper than it is.
+	if n := g.StatsAt(c.now).SightingsEvicted; n > uint64(live/100) {
+		return nil, fmt.Errorf("%d of %d fingerprints were forgotten", n, live)
+	}
+	return c, nil
 }
 
 var errRefused = errors.New("a request was refused that should have been admitted")

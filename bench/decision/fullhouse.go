@@ -16,8 +16,8 @@ const (
 	// least.
 	refusalInterval = 100 * time.Microsecond
 	refusalAge      = int(time.Second / 2 / (2 * refusalInterval))
-	// A second's refusals, after which the service has given its answers too.
-	refusalChunk = int(time.Second / refusalInterval)
+	// After the refusals of 100 ms everybody inside has had an answer: 1,000 a second.
+	refusalChunk = int(100 * time.Millisecond / refusalInterval)
 )
 
 // fullHouse refuses everything: its permits are taken, its queue is full.
@@ -26,7 +26,8 @@ type fullHouse struct {
 
 	gate   *gate.Gate
 	now    time.Time
-	i      int
+	i      int      // the next operation that is new
+	guests int      // operations of those who stay, apart from the refused ones
 	inside []*guest // they hold the permits
 	queue  []*guest
 	ticket [64]byte
@@ -67,7 +68,7 @@ func newFullHouse(clients int) (*fullHouse, error) {
 		}
 		h.queue = append(h.queue, x)
 	}
-	for range 20 { // some seconds, from which the calendar learns the rate
+	for range 50 { // some seconds, from which the calendar learns the rate
 		if err := errors.Join(h.tend(), h.run(refusalChunk)); err != nil {
 			return nil, err
 		}
@@ -77,8 +78,8 @@ func newFullHouse(clients int) (*fullHouse, error) {
 
 // arrive lets an original in, or into the queue.
 func (h *fullHouse) arrive() *guest {
-	h.i++
-	x := &guest{r: *h.ask(h.i)}
+	h.guests++
+	x := &guest{r: *h.ask(h.clients*numPaths/2 + h.guests)}
 	x.r.Header = header([]string{h.key[0]})
 	x.d = h.gate.Begin(h.now, &x.r)
 	return x

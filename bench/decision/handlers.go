@@ -47,27 +47,18 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 // WriteHeader implements http.ResponseWriter.
 func (d *discard) WriteHeader(status int) { d.status = status }
 
-const numRequests = 4096
-
-// handle measures a handler. Its requests are those of as many clients and come
-// around again and again. As in a server, each can be cancelled and none has
-// met the handler before: the request id that it may have got is taken away.
-func handle(name string, h http.Handler) *subject {
-	ctx, cancel := context.WithCancel(context.Background())
-	_ = cancel // lives as long as the process
-	p := newPopulation(numRequests)
-	requests := make([]*http.Request, numRequests)
-	for i := range requests {
-		a := p.asker()
-		a.ask(i)
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://api.example/v1/orders/17?expand=items", http.NoBody)
-		r.Header, r.RemoteAddr = a.r.Header, "192.0.2.7:50712"
-		requests[i] = r
-	}
+// handle measures a handler. As a server has just parsed it, the request is warm
+// in the cache, has a context that can end (ctx), and has not met the handler
+// before: the request id that it may have got is taken away. Its client is
+// another one each time, of as many as make the crowd.
+func handle(ctx context.Context, name string, h http.Handler, clients int) *subject {
+	a := newPopulation(clients).asker()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://api.example/v1/orders/17?expand=items", http.NoBody)
+	r.Header, r.RemoteAddr = a.r.Header, "192.0.2.7:50712"
 	w, i := &discard{header: http.Header{}}, 0
 	return &subject{name: name, run: func(n int) error {
 		for range n {
-			r := requests[i%numRequests]
+			a.ask(i)
 			i++
 			delete(r.Header, comporta.HeaderRequestID)
 			clear(w.header)
@@ -83,16 +74,17 @@ func handle(name string, h http.Handler) *subject {
 
 // ourHandler is the gate with its default configuration: it tells clients and
 // repeats apart, and learns the capacity.
-func ourHandler() (*subject, error) {
+func ourHandler(ctx context.Context, clients int) (*subject, error) {
 	g, err := gate.New(gate.Config{}, nil)
 	if err != nil {
 		return nil, err
 	}
-	return handle("gate.Wrap", g.Wrap(service{})), nil
+	return handle(ctx, "gate.Wrap", g.Wrap(service{}), clients), nil
 }
 
 // failsafeHandler is its adaptive limiter with defaults, in its own handler. The
 // handler that reads priorities, which would be one more around it, is left out.
-func failsafeHandler() *subject {
-	return handle("failsafehttp handler", failsafehttp.NewHandler(service{}, adaptivelimiter.NewWithDefaults[*http.Response]()))
+func failsafeHandler(ctx context.Context, clients int) *subject {
+	limiter := adaptivelimiter.NewWithDefaults[*http.Response]() //nolint:bodyclose // the type of a result, no response
+	return handle(ctx, "failsafehttp handler", failsafehttp.NewHandler(service{}, limiter), clients)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -72,7 +73,9 @@ func measured(o *options) (*result, error) {
 	if err := r.addDecisions(o); err != nil {
 		return nil, err
 	}
-	directory, err := r.addPairs()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	directory, err := r.addPairs(ctx, o.clients)
 	if directory != "" {
 		defer os.RemoveAll(directory)
 	}
@@ -104,7 +107,7 @@ func (r *result) addDecisions(o *options) error {
 
 // addPairs makes the pairs, each with a limiter of ours of its own. The
 // directory is to be removed, whatever the error.
-func (r *result) addPairs() (directory string, err error) {
+func (r *result) addPairs(ctx context.Context, clients int) (directory string, err error) {
 	limits, err := concurrencyLimits()
 	if err != nil {
 		return "", err
@@ -113,13 +116,13 @@ func (r *result) addPairs() (directory string, err error) {
 	if err != nil {
 		return directory, err
 	}
-	handler, err := ourHandler()
+	handler, err := ourHandler(ctx, clients)
 	if err != nil {
 		return directory, err
 	}
 	r.pairs = []pair{
 		{target: "vs_failsafe_limiter", what: "failsafe-go v0.9.8, adaptive limiter", theirs: failsafeLimiter()},
-		{target: "vs_failsafe_http", what: "failsafe-go v0.9.8, its HTTP handler against `gate.Wrap`", ours: handler, theirs: failsafeHandler()},
+		{target: "vs_failsafe_http", what: "failsafe-go v0.9.8, its HTTP handler against `gate.Wrap`", ours: handler, theirs: failsafeHandler(ctx, clients)},
 		{target: "vs_gozero", what: "go-zero v1.10.3, `core/load`", theirs: goZero()},
 		{target: "vs_aegis", what: "aegis v0.2.0, BBR", theirs: aegis()},
 		{target: "vs_limits", what: "go-concurrency-limits v0.8.0, Vegas", theirs: limits},

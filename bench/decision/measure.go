@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -76,7 +77,7 @@ func (s *subject) calibrate(round time.Duration) error {
 // measure adds the sample of one round. The collector runs before, so that
 // nobody pays for the garbage of another.
 func (s *subject) measure() error {
-	runtime.GC()
+	runtime.GC() //nolint:revive // see above
 	total, err := s.spend(s.n)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ type pair struct {
 func measureAll(rounds int, round time.Duration, alone []*subject, pairs []pair) error {
 	subjects := alone
 	for _, p := range pairs {
-		subjects = append(subjects[:len(subjects):len(subjects)], p.ours, p.theirs)
+		subjects = append(slices.Clip(subjects), p.ours, p.theirs)
 	}
 	for _, s := range subjects {
 		if err := s.calibrate(round); err != nil {

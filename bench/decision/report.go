@@ -41,7 +41,7 @@ func (r *result) markdown() string {
 		x := s.summary()
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f–%.0f | %.0f | %.2f | %.0f |\n", s.name, x.ns, x.ns, x.worst, x.cpu, x.allocs, x.bytes)
 	}
-	fmt.Fprintf(&b, "\n| like against like | ns, ours | theirs | ratio | CPU ns | allocs | bytes |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\n| like against like | ns, ours | theirs | ratio | CPU ns | allocs | bytes |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, p := range r.pairs {
 		o, t := p.ours.summary(), p.theirs.summary()
 		fmt.Fprintf(&b, "| %s | %.0f–%.0f | %.0f–%.0f | %.2f | %.0f : %.0f | %.2f : %.2f | %.0f : %.0f |\n",

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/comporta/comporta"
+)
+
+func subjectOf(samples ...sample) *subject { return &subject{name: "it", samples: samples} }
+
+func TestSummary(t *testing.T) {
+	got := subjectOf(
+		sample{ns: 20, cpu: 31, allocs: 1.004, bytes: 16.4},
+		sample{ns: 30, cpu: 29, allocs: 1.2, bytes: 16.1},
+		sample{ns: 25, cpu: 30, allocs: 1.1, bytes: 17},
+	).summary()
+	want := summary{sample{ns: 20, cpu: 29, allocs: 1, bytes: 16}, 30}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	fast, slow := subjectOf(sample{ns: 100, allocs: 0}), subjectOf(sample{ns: 200, allocs: 2})
+	greedy := subjectOf(sample{ns: 100, allocs: 3})
+	for want, got := range map[string]verdict{
+		"PASS admit_ns 400 ns (target <= 400 ns)":                               timeVerdict("admit_ns", summary{sample: sample{ns: 400}}, admitTarget),
+		"MISS refuse_ns 901 ns (target <= 900 ns)":                              timeVerdict("refuse_ns", summary{sample: sample{ns: 901}}, refuseTarget),
+		"MISS admit_allocs 0.01 (target 0)":                                     allocsVerdict("admit_allocs", summary{sample: sample{allocs: 0.01}}),
+		"PASS admit_allocs 0.00 (target 0)":                                     allocsVerdict("admit_allocs", summary{}),
+		"PASS table_bytes 5 (target <= 5 under 7 distinct keys)":                tableVerdict(memory{keys: 7, configured: 5, heap: 5}),
+		"MISS table_bytes 6 (target <= 5 under 7 distinct keys)":                tableVerdict(memory{keys: 7, configured: 5, heap: 6}),
+		"PASS vs_x 0.50x, 0.00 of 2.00 allocs (target < 1x, no more allocs)":    pairVerdict(pair{target: "vs_x", ours: fast, theirs: slow}),
+		"MISS vs_x 0.50x, 3.00 of 2.00 allocs (target < 1x, no more allocs)":    pairVerdict(pair{target: "vs_x", ours: greedy, theirs: slow}),
+		"MISS vs_same 1.00x, 0.00 of 0.00 allocs (target < 1x, no more allocs)": pairVerdict(pair{target: "vs_same", ours: fast, theirs: fast}),
+	} {
+		if got.String() != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// Who comes first in a round might find the cache colder.
+func TestTurnsAlternate(t *testing.T) {
+	a, b, c := &subject{name: "a"}, &subject{name: "b"}, &subject{name: "c"}
+	for round, want := range []string{"abc", "acb", "abc"} {
+		var got strings.Builder
+		for _, s := range turn(round, []*subject{a}, []pair{{ours: b, theirs: c}}) {
+			got.WriteString(s.name)
+		}
+		if got.String() != want {
+			t.Errorf("round %d: %s, want %s", round, got.String(), want)
+		}
+	}
+}
+
+func TestSpendTendsUnmeasured(t *testing.T) {
+	var chunks []int
+	tended := 0
+	var rubbish [][]byte
+	s := &subject{
+		run:   func(n int) error { chunks = append(chunks, n); return nil },
+		tend:  func() error { tended++; rubbish = append(rubbish, make([]byte, 1<<20)); return nil },
+		chunk: 10,
+	}
+	total, err := s.spend(25)
+	if err != nil || len(chunks) != 3 || chunks[2] != 5 || tended != 3 {
+		t.Errorf("chunks %v, tended %d, error %v", chunks, tended, err)
+	}
+	if total.bytes > 1<<19 {
+		t.Errorf("%v bytes measured of %d MiB that tend allocated", total.bytes, len(rubbish))
+	}
+}
+
+// The crowd is what it says: every other request an original, the rest polls,
+// and nobody is forgotten.
+func TestCrowd(t *testing.T) {
+	c, err := newCrowd(20_000, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		for _, want := range []comporta.Kind{comporta.KindOriginal, comporta.KindPoll} {
+			i := c.i
+			if want == comporta.KindPoll {
+				i -= c.age
+			} else {
+				c.i++
+				c.now = c.now.Add(c.step)
+			}
+			d := c.gate.Begin(c.now, c.ask(i))
+			if c.r.Sighting.Kind != want {
+				t.Fatalf("sighting %+v, want %v", c.r.Sighting, want)
+			}
+			d.FinishAt(c.now, answered)
+		}
+	}
+	if n := c.gate.StatsAt(c.now).SightingsEvicted; n > 0 {
+		t.Errorf("%d sightings were evicted", n)
+	}
+}
+
+// Half of the refusals book an instant, the other half come early for theirs.
+func TestFullHouse(t *testing.T) {
+	h, err := newFullHouse(20_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := h.gate.StatsAt(h.now).Slots
+	const n = 10_000
+	for range 3 {
+		if err := h.tend(); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.run(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := h.gate.StatsAt(h.now).Slots
+	booked, kept, early := after.Booked-before.Booked, after.Kept-before.Kept, after.Early-before.Early
+	if booked != 3*n/2 || kept != 3*n/2 || early != 3*n/2 {
+		t.Errorf("%d booked, %d kept and %d early of %d refusals", booked, kept, early, 3*n)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	text := "before\n" + beginMark + "\nold\n" + endMark + "\nafter\n"
+	want := "before\n" + beginMark + "\nnew\n" + endMark + "\nafter\n"
+	for range 2 { // the second time changes nothing
+		got, err := replace([]byte(text), "new\n")
+		if err != nil || string(got) != want {
+			t.Fatalf("%v\n%s", err, got)
+		}
+		text = string(got)
+	}
+	for _, text := range []string{"", beginMark, endMark, endMark + beginMark} {
+		if _, err := replace([]byte(text), "new\n"); err == nil {
+			t.Errorf("%q: no error", text)
+		}
+	}
+}
+
+var line = regexp.MustCompile(`^(PASS|MISS) (\S+) (.+) \(target (.+)\)$`)
+
+func TestRun(t *testing.T) {
+	readme := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(readme, []byte("# A\n"+beginMark+"\n"+endMark+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, complaints bytes.Buffer
+	status := run([]string{
+		"-rounds", "2", "-round", "2ms", "-live", "20000", "-clients", "2000", "-keys", "100000", "-update-readme", readme,
+	}, &out, &complaints)
+	if complaints.Len() > 0 {
+		t.Fatal(complaints.String())
+	}
+	want := 0
+	var names []string
+	for l := range strings.Lines(out.String()) {
+		if m := line.FindStringSubmatch(strings.TrimSuffix(l, "\n")); m != nil {
+			names = append(names, m[2])
+			if m[1] == "MISS" {
+				want = 1
+			}
+		} else if names != nil {
+			t.Errorf("after the verdicts: %q", l)
+		}
+	}
+	if status != want {
+		t.Errorf("status %d, want %d", status, want)
+	}
+	const all = "admit_ns admit_allocs refuse_ns refuse_allocs table_bytes " +
+		"vs_failsafe_limiter vs_failsafe_http vs_gozero vs_aegis vs_limits vs_sentinel"
+	if got := strings.Join(names, " "); got != all {
+		t.Errorf("targets %s", got)
+	}
+	text, err := os.ReadFile(readme)
+	if err != nil || !strings.Contains(string(text), "| like against like |") || !strings.HasPrefix(string(text), "# A\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestRunBadFlags(t *testing.T) {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-live", "1"}, {"-round", "fast"}, {"-no-such"}} {
+		if status := run(args, io.Discard, io.Discard); status != 2 {
+			t.Errorf("%v: status %d", args, status)
+		}
+	}
+}
