@@ -19,11 +19,12 @@ var answered = comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Lat
 type crowd struct {
 	*asker
 
-	gate *gate.Gate
-	now  time.Time
-	i    int           // the next original
-	age  int           // of what is asked again, in originals
-	step time.Duration // from one original to the next
+	gate  *gate.Gate
+	now   time.Time
+	i     int           // the next original
+	again bool          // its turn is not now
+	age   int           // of what is asked again, in originals
+	step  time.Duration // from one original to the next
 }
 
 // newCrowd brings the fingerprints of clients into a gate that has the default
@@ -49,18 +50,25 @@ func newCrowd(live, clients int) (*crowd, error) {
 
 var errRefused = errors.New("a request was refused that should have been admitted")
 
+// next is the request whose turn it is.
+func (c *crowd) next() *comporta.Request {
+	i := c.i
+	if c.again {
+		i -= c.age
+	} else {
+		c.i++
+		c.now = c.now.Add(c.step)
+	}
+	c.again = !c.again
+	return c.ask(i)
+}
+
 // run makes n decisions, each with identity, slot, sighting and admission, and
 // the release with the outcome.
 func (c *crowd) run(n int) error {
-	for k := range n {
-		i := c.i
-		if k&1 == 0 {
-			c.i++
-			c.now = c.now.Add(c.step)
-		} else {
-			i -= c.age
-		}
-		d := c.gate.Begin(c.now, c.ask(i))
+	for range n {
+		r := c.next()
+		d := c.gate.Begin(c.now, r)
 		if d.Action != comporta.ActionAdmit {
 			return errRefused
 		}

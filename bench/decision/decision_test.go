@@ -87,14 +87,8 @@ func TestCrowd(t *testing.T) {
 	}
 	for range 1000 {
 		for _, want := range []comporta.Kind{comporta.KindOriginal, comporta.KindPoll} {
-			i := c.i
-			if want == comporta.KindPoll {
-				i -= c.age
-			} else {
-				c.i++
-				c.now = c.now.Add(c.step)
-			}
-			d := c.gate.Begin(c.now, c.ask(i))
+			r := c.next()
+			d := c.gate.Begin(c.now, r)
 			if c.r.Sighting.Kind != want {
 				t.Fatalf("sighting %+v, want %v", c.r.Sighting, want)
 			}
@@ -155,7 +149,7 @@ func TestRun(t *testing.T) {
 	}
 	var out, complaints bytes.Buffer
 	status := run([]string{
-		"-rounds", "2", "-round", "2ms", "-live", "20000", "-clients", "2000", "-keys", "100000", "-update-readme", readme,
+		"-rounds", "10", "-round", "1ms", "-live", "20000", "-clients", "2000", "-keys", "100000", "-update-readme", readme,
 	}, &out, &complaints)
 	if complaints.Len() > 0 {
 		t.Fatal(complaints.String())
@@ -187,7 +181,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunBadFlags(t *testing.T) {
-	for _, args := range [][]string{{"-rounds", "0"}, {"-live", "1"}, {"-round", "fast"}, {"-no-such"}} {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-rounds", "9", "-update-readme", "README.md"}, {"-live", "1"}, {"-round", "fast"}, {"-no-such"}} {
 		if status := run(args, io.Discard, io.Discard); status != 2 {
 			t.Errorf("%v: status %d", args, status)
 		}

@@ -11,6 +11,9 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
+// quotable is how many rounds make a minimum that may be quoted.
+const quotable = 10
+
 // options are the flags. Fewer rounds or keys than the defaults are for trying
 // the program out: the targets mean the defaults.
 type options struct {
@@ -26,7 +29,7 @@ func run(args []string, out, complaints io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("decision", flag.ContinueOnError)
 	flags.SetOutput(complaints)
-	flags.IntVar(&o.rounds, "rounds", 12, "`rounds` to measure, at least 10 for figures to quote")
+	flags.IntVar(&o.rounds, "rounds", 12, fmt.Sprintf("`rounds` to measure, at least %d for figures to quote", quotable))
 	flags.DurationVar(&o.round, "round", 60*time.Millisecond, "`time` that each subject gets in a round")
 	flags.IntVar(&o.live, "live", 1_000_000, "live `fingerprints`")
 	flags.IntVar(&o.clients, "clients", 50_000, "`clients` that ask")
@@ -38,6 +41,12 @@ func run(args []string, out, complaints io.Writer) int {
 	if o.rounds < 1 || o.round <= 0 || o.live < 4 || o.clients < 1 || o.keys < 1 {
 		fmt.Fprintln(complaints, "decision: rounds, round, live (from 4), clients and keys must be above 0")
 		return 2
+	}
+	if o.rounds < quotable {
+		fmt.Fprintf(complaints, "decision: below %d rounds the figures are for trying out only\n", quotable)
+		if o.update != "" {
+			return 2
+		}
 	}
 	r, err := measured(&o)
 	if err != nil {
