@@ -96,6 +96,7 @@ func gateOf(c *config.Config) gate.Config {
 		},
 		Admission:      admissionOf(&c.Admission),
 		Slots:          calendar.Config{Mode: calendar.Mode(c.Slots.Mode), Base: c.Slots.Base, Horizon: c.Slots.Horizon, Grace: c.Slots.Grace},
+		NameRequests:   true,
 		Contract:       overload.Config{Dialect: c.Contract.Dialect, TypeBase: c.Contract.TypeBase, CORSOrigins: c.Contract.CORS.Origins},
 		BufferedBodies: int64(c.Limits.BufferedBodies),
 		Limits:         gate.Limits{URI: int(c.Limits.URI), Body: int64(c.Limits.Body), BodyIdle: c.Limits.BodyIdle},

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// held is a service that holds /slow until it is told, or until its caller leaves.
+type held struct {
+	url           string
+	arrived, left chan struct{}
+	release       chan struct{}
+}
+
+func hold(t *testing.T) *held {
+	t.Helper()
+	h := &held{arrived: make(chan struct{}, 8), left: make(chan struct{}, 8), release: make(chan struct{}, 8)}
+	h.url = service(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/slow" {
+			fine(w, r)
+			return
+		}
+		h.arrived <- struct{}{}
+		select {
+		case <-h.release:
+			fine(w, r)
+		case <-r.Context().Done():
+			h.left <- struct{}{}
+		}
+	})
+	return h
+}
+
+// ask starts a request that the service holds.
+func (h *held) ask(t *testing.T, g *gateway) <-chan string {
+	t.Helper()
+	answer := make(chan string, 1)
+	go func() {
+		status, body := g.get(g.url + "/slow")
+		answer <- fmt.Sprint(status, " ", body)
+	}()
+	select {
+	case <-h.arrived:
+	case <-time.After(patience):
+		t.Fatal("the request does not arrive")
+	}
+	return answer
+}
+
+// An idle gateway exits at once, whatever the delay.
+func TestDrainOfAnIdleGateway(t *testing.T) {
+	g := start(t, service(t, fine), "drain: {delay: 1h, soft: 1h, hard: 1h}")
+	if status, _ := g.get(g.admin + "/readyz"); status != http.StatusOK {
+		t.Errorf("/readyz: %d", status)
+	}
+	g.stop()
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// /readyz turns first; until the delay is over everybody is served, and told to
+// come by another connection.
+func TestDrainTurnsReadyzFirst(t *testing.T) {
+	g := start(t, service(t, fine), "drain: {delay: 1h, soft: 1h}")
+	g.mustServe(t)
+	g.stop()
+	g.log.await(t, "draining", nil)
+	if status, body := g.get(g.admin + "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if status, _ := g.get(g.admin + "/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: %d", status)
+	}
+	res, err := g.client.Get(g.url) //nolint:noctx // the client has a timeout
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Error(err)
+	}
+	if _ = res.Body.Close(); res.StatusCode != http.StatusOK || !res.Close {
+		t.Errorf("%s, close %t", res.Status, res.Close)
+	}
+	if problems := g.reload(t); problems != errDraining.Error() {
+		t.Errorf("a reload during the drain: %q", problems)
+	}
+	g.again <- syscall.SIGTERM
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+	closed(t, strings.TrimPrefix(g.url, "http://"))
+	closed(t, strings.TrimPrefix(g.admin, "http://"))
+}
+
+// Soft: what runs ends by itself, and nobody else comes in.
+func TestDrainWaitsSoftly(t *testing.T) {
+	h := hold(t)
+	g := start(t, h.url, "drain: {soft: 1h}")
+	answer := h.ask(t, g)
+	g.stop()
+	closed(t, strings.TrimPrefix(g.url, "http://"))
+	if status, _ := g.get(g.admin + "/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d", status)
+	}
+	h.release <- struct{}{}
+	if got := <-answer; got != "200 fine" {
+		t.Errorf("got %s", got)
+	}
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// Hard: what does not end is cancelled, with a cause that the service's side sees
+// as its caller leaving.
+func TestDrainCancelsHard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		drain string
+		skip  bool
+	}{
+		"after the soft wait": {"drain: {soft: 50ms, hard: 1h}", false},
+		"by a second signal":  {"drain: {soft: 1h, hard: 1h}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hold(t)
+			g := start(t, h.url, tt.drain)
+			answer := h.ask(t, g)
+			g.stop()
+			g.log.await(t, "draining", nil)
+			if tt.skip {
+				g.again <- syscall.SIGINT
+			}
+			select {
+			case <-h.left:
+			case <-time.After(patience):
+				t.Fatal("the service is not told")
+			}
+			if got := <-answer; strings.HasPrefix(got, "200") {
+				t.Errorf("got %s", got)
+			}
+			if err := g.mustEnd(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// upgrade opens a connection that is no longer HTTP.
+func upgrade(t *testing.T, g *gateway) net.Conn {
+	t.Helper()
+	addr := strings.TrimPrefix(g.url, "http://")
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "GET /chat HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", addr); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%v, %v", res, err)
+	}
+	return conn
+}
+
+// echo is a service that upgrades, and sends back what it reads.
+func echo(w http.ResponseWriter, _ *http.Request) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_ = rw.Flush()
+	_, _ = io.Copy(conn, rw)
+}
+
+// Upgraded connections are waited for as requests are, although net/http forgets
+// them.
+func TestDrainWaitsForUpgradedConnections(t *testing.T) {
+	g := start(t, service(t, echo), "drain: {soft: 1h, hard: 1h}")
+	conn := upgrade(t, g)
+	g.stop()
+	closed(t, strings.TrimPrefix(g.url, "http://"))
+	if _, err := io.WriteString(conn, "still"); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 5)
+	if _, err := io.ReadFull(conn, b); err != nil || string(b) != "still" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	select {
+	case <-g.ended:
+		t.Error("the gateway ended under an open connection")
+	default:
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDrainCancelsUpgradedConnections(t *testing.T) {
+	g := start(t, service(t, echo), "drain: {soft: 10ms, hard: 1h}")
+	conn := upgrade(t, g)
+	defer func() { _ = conn.Close() }()
+	g.stop()
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes come from an ended gateway", n)
+	}
+}
+
+// A server that a reload retired has its requests waited for too.
+func TestDrainWaitsForRetiredListeners(t *testing.T) {
+	h := hold(t)
+	before := free(t)
+	g := start(t, h.url, "listen: ["+before+"]\ndrain: {soft: 1h}")
+	answer := h.ask(t, g)
+	g.write(t, h.url, "listen: ["+free(t)+"]\ndrain: {soft: 1h}")
+	if problems := g.reload(t); problems != "" {
+		t.Fatal(problems)
+	}
+	g.stop()
+	g.log.await(t, "draining", nil)
+	h.release <- struct{}{}
+	if got := <-answer; got != "200 fine" {
+		t.Errorf("got %s", got)
+	}
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was bound is released when the start fails half-way.
+func TestStartIsAllOrNothing(t *testing.T) {
+	occupied := service(t, fine)
+	g := &gateway{log: newJournal(), access: newJournal()}
+	g.file = t.TempDir() + "/comporta.yaml"
+	first, second := free(t), strings.TrimPrefix(occupied, "http://")
+	g.write(t, occupied, "listen: ["+first+", "+second+"]")
+	a, err := newApp(g.file, loaderOf(g.file), discard(), g.access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.run(context.Background(), nil, nil); err == nil || !strings.Contains(err.Error(), second) {
+		t.Errorf("got %v", err)
+	}
+	closed(t, first)
+}
