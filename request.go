@@ -22,7 +22,8 @@ type Request struct {
 	Remote netip.Addr           // the TCP peer, or what PROXY protocol said of it
 	TLS    *tls.ConnectionState // nil without TLS
 	GRPC   bool                 // a gRPC call: refusals are trailers-only
-	ID     string               // request id, for logs and refusals
+	ID     string               // request id as the caller named it; empty without
+	Serial uint64               // names the request in this process when the caller did not; 0 = no name
 	// BodySize is the declared body length in bytes, 0 for none, -1 for unknown.
 	BodySize int64
 	// Body digests the request's body when a stage asks for it; nil when the

@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
@@ -38,5 +40,33 @@ func BenchmarkAdmit(b *testing.B) {
 		now = now.Add(time.Microsecond)
 		d := g.Begin(now, r)
 		d.FinishAt(now, comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: time.Millisecond})
+	}
+}
+
+type nowhere struct{ h http.Header }
+
+func (n *nowhere) Header() http.Header         { return n.h }
+func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n *nowhere) WriteHeader(int)             {}
+
+func BenchmarkWrap(b *testing.B) {
+	g := benchGate(b, Config{})
+	body, length := []byte("{\"ok\":true}\n"), []string{"12"}
+	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Length"] = length
+		w.WriteHeader(200)
+		_, _ = w.Write(body)
+	}))
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://api.example/v1/orders/17?expand=items", http.NoBody)
+	r.Header, r.RemoteAddr = request("/").Header, "192.0.2.7:50712"
+	delete(r.Header, "X-Request-Id")
+	w := &nowhere{http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		delete(r.Header, "X-Request-Id")
+		clear(w.h)
+		h.ServeHTTP(w, r)
 	}
 }

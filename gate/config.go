@@ -31,7 +31,11 @@ type Config struct {
 	// requests together; 0 means 64 MiB.
 	BufferedBodies int64
 	Limits         Limits
-	Trace          Trace
+	// NameRequests writes X-Request-Id on requests that come without one, so that
+	// the service logs the same name. Without it such requests have a name in
+	// refusals and logs only.
+	NameRequests bool
+	Trace        Trace
 }
 
 // Limits bound what one request may cost the face for net/http. The zero value
@@ -99,7 +103,7 @@ func New(c Config, s *State) (*Gate, error) {
 	}
 	g := &Gate{
 		state: s, signals: c.Signals, trace: c.Trace, slots: nil,
-		bodyLimit: c.Repeats.BodyLimit, bufferedLimit: c.BufferedBodies, limits: c.Limits,
+		bodyLimit: c.Repeats.BodyLimit, bufferedLimit: c.BufferedBodies, limits: c.Limits, nameRequests: c.NameRequests,
 	}
 	if g.bodyLimit == 0 {
 		g.bodyLimit = repeat.DefaultBodyLimit

@@ -309,7 +309,7 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 	}
 	x.refused = true
 	x.result = resultOf(ref)
-	ref.Attempts, ref.RequestID = x.r.Sighting.Attempts, x.r.ID
+	ref.Attempts, ref.RequestID = x.r.Sighting.Attempts, x.gate.state.RequestID(&x.r)
 	if ref.Reason == comporta.UpstreamFailed || ref.Reason == comporta.UpstreamTimeout {
 		fault := overload.Fault(ref.Reason, &x.r)
 		ref.Stop, ref.Outcome = fault.Stop, fault.Outcome

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -43,19 +44,51 @@ type Explanation struct {
 }
 
 // explained is an Explanation before it is put into words: a refusal is on the
-// hot path of a flood, its words are read once in a while.
+// hot path of a flood, its words are read once in a while. It holds no string of
+// the request: one such string keeps the whole head of the request alive, and
+// what a caller wrote into it.
 type explained struct {
-	id, method, route, name string
-	version                 comporta.ClientVersion
-	at                      time.Time
-	client                  uint64
-	class                   comporta.Class
-	shared                  bool
-	sighting                comporta.Sighting
-	slot                    comporta.SlotState
-	decision                comporta.Decision
-	inflight, capacity      int
-	verdict                 Verdict
+	id                 short
+	serial             uint64
+	method, route      string // of the program and of the configuration
+	name               string // of the configuration
+	app                short
+	version            [3]uint32
+	at                 time.Time
+	client             uint64
+	class              comporta.Class
+	shared             bool
+	sighting           comporta.Sighting
+	slot               comporta.SlotState
+	decision           comporta.Decision
+	inflight, capacity int
+	verdict            Verdict
+}
+
+// short is a text of up to maxRequestID bytes that needs no memory of its own.
+type short struct {
+	length uint8
+	bytes  [maxRequestID]byte
+}
+
+func shortOf(s string) (t short) {
+	t.length = uint8(copy(t.bytes[:], s)) //nolint:gosec // maxRequestID fits
+	return t
+}
+
+func (t *short) text() string { return string(t.bytes[:t.length]) }
+
+// methodName returns a method of HTTP as a constant, and OTHER for the rest.
+func methodName(m string) string {
+	for _, known := range [...]string{
+		http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch,
+		http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect,
+	} {
+		if m == known {
+			return known
+		}
+	}
+	return "OTHER"
 }
 
 // explainRing remembers the newest refusals, whatever their number.
@@ -75,12 +108,16 @@ func (e *explainRing) add(x *explained) {
 	e.count++
 }
 
-// find returns the newest refusal with the id.
-func (e *explainRing) find(id string) (explained, bool) {
+// find returns the newest refusal with the id; named gives the id of a serial.
+func (e *explainRing) find(id string, named func(serial uint64) string) (explained, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range min(e.count, explainSize) {
-		if x := &e.ring[(e.count-1-i)%explainSize]; x.id == id {
+		x := &e.ring[(e.count-1-i)%explainSize]
+		if x.id.length == 0 {
+			x.id = shortOf(named(x.serial))
+		}
+		if string(x.id.bytes[:x.id.length]) == id {
 			return *x, true
 		}
 	}
@@ -89,7 +126,7 @@ func (e *explainRing) find(id string) (explained, bool) {
 
 func (x *explained) words() Explanation {
 	e := Explanation{
-		RequestID: x.id, At: x.at, Method: x.method, Route: x.route,
+		RequestID: x.id.text(), At: x.at, Method: x.method, Route: x.route,
 		Client: x.name, Class: x.class.String(), Shared: x.shared,
 		Kind: x.sighting.Kind.String(), Evidence: x.sighting.Evidence.String(), Attempts: x.sighting.Attempts,
 		Slot: x.slot.String(), Due: x.decision.Due, WaitMs: x.decision.Wait.Milliseconds(), QueuedMs: x.decision.Queued.Milliseconds(),
@@ -103,8 +140,8 @@ func (x *explained) words() Explanation {
 	if e.Client == "" {
 		e.Client = identity.KeyString(x.client)
 	}
-	if x.version.Name != "" {
-		e.Version = fmt.Sprintf("%s/%d.%d.%d", x.version.Name, x.version.Major, x.version.Minor, x.version.Patch)
+	if x.app.length > 0 {
+		e.Version = fmt.Sprintf("%s/%d.%d.%d", x.app.text(), x.version[0], x.version[1], x.version[2])
 	}
 	return e
 }

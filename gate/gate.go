@@ -32,6 +32,7 @@ type Gate struct {
 	trace      Trace
 
 	shortCircuit  bool
+	nameRequests  bool
 	bodyLimit     int64
 	bufferedLimit int64
 	limits        Limits
@@ -64,6 +65,8 @@ type Decision struct {
 	answer  repeat.Answer
 	since   time.Time // of the admission
 	exempt  bool
+	// ticketed: the request brought a ticket of ours, which ends here.
+	ticketed bool
 	// MinimumVersion is what a client that is too old needs.
 	MinimumVersion string
 }
@@ -82,12 +85,12 @@ func (g *Gate) Begin(now time.Time, r *comporta.Request) Decision {
 		g.state.counters.exempt.Add(1)
 		return d
 	}
-	ticketed := g.slots.LookAt(now, r).Authentic
+	d.ticketed = g.slots.LookAt(now, r).Authentic
 	reason := g.early(now, r, &d)
 	if reason == comporta.ReasonNone && r.Body != nil && g.wantsBody(r) {
 		d.digest, _ = r.Body.DigestBody()
 	}
-	g.detector.SeeAt(now, r, d.digest, ticketed)
+	g.detector.SeeAt(now, r, d.digest, d.ticketed)
 	if reason != comporta.ReasonNone {
 		d.refuseAt(now, reason)
 		return d
@@ -302,7 +305,7 @@ func (d *Decision) FinishAt(now time.Time, o comporta.Outcome) {
 		g.identifier.ProveAt(now, r)
 	}
 	g.state.counters.count(r.Sighting.Kind, g.classOf(r), countAdmitted)
-	g.state.watch.countAt(now, r, false)
+	g.state.watch.countAt(now, r, d.WouldRefuse != comporta.ReasonNone) // observe mode: as if refused
 	d.permit.ReleaseAt(now, o)
 	if g.trace.Done != nil {
 		g.trace.Done(now, r, d.Decision, o)
@@ -329,12 +332,13 @@ func (d *Decision) AppendTicket(dst []byte) []byte {
 // explainAt remembers the refusal for `comporta explain`.
 func (d *Decision) explainAt(now time.Time) {
 	g, r := d.gate, d.r
-	if r.ID == "" {
+	if r.ID == "" && r.Serial == 0 {
 		return
 	}
 	inflight, limit := g.admission.Load()
 	g.state.explained.add(&explained{
-		id: r.ID, method: r.Method, route: g.routes.list[r.Route].Name, name: r.Client.Name, version: r.Version,
+		id: shortOf(r.ID), serial: r.Serial, method: methodName(r.Method), route: g.routes.list[r.Route].Name, name: r.Client.Name,
+		app: shortOf(r.Version.Name), version: [3]uint32{r.Version.Major, r.Version.Minor, r.Version.Patch},
 		at: now, client: r.Client.Key, class: r.Client.Class, shared: r.Client.Shared,
 		sighting: r.Sighting, slot: r.Slot.State, decision: d.Decision,
 		inflight: inflight, capacity: limit, verdict: g.state.watch.verdictAt(now),

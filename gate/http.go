@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -61,12 +60,17 @@ func (x *exchange) readHead() (fault comporta.Reason) {
 	r.Method, r.Host, r.Query = req.Method, hostOnly(req.Host), req.URL.RawQuery
 	r.Header, r.TLS, r.BodySize = req.Header, req.TLS, req.ContentLength
 	r.Remote = peer(req.RemoteAddr)
-	r.GRPC = strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc")
+	if vs := req.Header["Content-Type"]; len(vs) > 0 {
+		r.GRPC = strings.HasPrefix(vs[0], "application/grpc")
+	}
 	x.gate.identifier.Clean(req.Header, x.gate.identifier.Trusted(r.Remote))
 	r.ID = requestID(req.Header)
 	if r.ID == "" {
-		r.ID = x.gate.state.ids.next()
-		req.Header[comporta.HeaderRequestID] = []string{r.ID} // the service logs the same one
+		r.Serial = x.gate.state.ids.next()
+		if x.gate.nameRequests {
+			r.ID = x.gate.state.RequestID(r)
+			req.Header[comporta.HeaderRequestID] = []string{r.ID}
+		}
 	}
 	limits := &x.gate.limits
 	switch {
@@ -93,17 +97,15 @@ func hostOnly(host string) string {
 	return strings.ToLower(host) // does not allocate when it is lower case already
 }
 
+// peer reads the address of net/http's RemoteAddr; zero for anything else.
 func peer(remote string) netip.Addr {
-	if ap, err := netip.ParseAddrPort(remote); err == nil {
-		return ap.Addr()
-	}
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
+	host := remote
+	if i := strings.LastIndexByte(remote, ':'); i >= 0 {
+		host = strings.Trim(remote[:i], "[]")
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return netip.Addr{}
+		addr, _ = netip.ParseAddr(remote) // an address without a port; zero if it is none
 	}
 	return addr
 }
@@ -147,6 +149,9 @@ func (g *Gate) WriteForwarded(in *http.Request, out http.Header) {
 // next panics: the permit goes back, and the panic goes on untouched.
 func (x *exchange) serve(next http.Handler) {
 	defer x.close()
+	if x.d.ticketed {
+		delete(x.req.Header, comporta.HeaderRetryTicket) // ours, and used
+	}
 	if x.body != nil {
 		x.body.admitted()
 		x.req.Body = x.body
@@ -174,7 +179,7 @@ func (x *exchange) refuse() {
 	var ticket [200]byte
 	ref := overload.Refusal{
 		Reason: x.d.Reason, Wait: x.d.Wait, Ticket: x.d.AppendTicket(ticket[:0]),
-		Attempts: x.r.Sighting.Attempts, RequestID: x.r.ID, MinimumVersion: x.d.MinimumVersion,
+		Attempts: x.r.Sighting.Attempts, RequestID: x.gate.state.RequestID(&x.r), MinimumVersion: x.d.MinimumVersion,
 	}
 	if a := &x.d.answer; x.d.Action == comporta.ActionReplay {
 		ref.Status = a.Status

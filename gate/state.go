@@ -137,7 +137,7 @@ func (s *State) VerdictAt(now time.Time) Verdict { return s.watch.verdictAt(now)
 
 // Explain returns the newest refusal of a request id.
 func (s *State) Explain(requestID string) (Explanation, bool) {
-	x, ok := s.explained.find(requestID)
+	x, ok := s.explained.find(requestID, s.ids.text)
 	if !ok {
 		return Explanation{}, false
 	}

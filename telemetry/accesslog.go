@@ -34,16 +34,16 @@ func (l *accessLog) write(now time.Time, g *gate.Gate, r *comporta.Request, d *c
 	if !refused && l.sample < 1 && rand.Float64() >= l.sample {
 		return
 	}
-	client, route := r.Client.Name, ""
+	id, client, route := r.ID, r.Client.Name, ""
 	if client == "" {
 		client = identity.KeyString(r.Client.Key)
 	}
 	if g != nil {
-		route = g.RouteOf(r).Name
+		route, id = g.RouteOf(r).Name, g.State().RequestID(r)
 	}
 	attrs := make([]slog.Attr, 0, 20)
 	attrs = append(attrs,
-		slog.String("request_id", r.ID), slog.String("method", r.Method), slog.String("host", r.Host), slog.String("path", r.Path),
+		slog.String("request_id", id), slog.String("method", r.Method), slog.String("host", r.Host), slog.String("path", r.Path),
 		slog.String("route", route), slog.Int("status", o.Status), slog.String("decision", decision(d)), slog.String("result", o.Result.String()),
 		slog.String("client", client), slog.String("class", r.Client.Class.String()),
 		slog.String("kind", r.Sighting.Kind.String()), slog.Int("attempts", r.Sighting.Attempts),
