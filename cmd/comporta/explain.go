@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -36,11 +37,14 @@ func printExplanation(w io.Writer, e *gate.Explanation) {
 	say(w, "%s %s at %s: %s\n", e.RequestID, refused, e.At.Local().Format(time.TimeOnly), e.Reason)
 	say(w, "  why        %s\n", e.Meaning)
 	say(w, "  request    %s on route %s\n", e.Method, e.Route)
-	shared := ""
+	client := fmt.Sprintf("%s (%s)", e.Client, e.Class)
 	if e.Shared {
-		shared = ", shared by many"
+		client = fmt.Sprintf("%s (%s, shared by many)", e.Client, e.Class)
 	}
-	say(w, "  client     %s (%s%s) %s\n", e.Client, e.Class, shared, e.Version)
+	if e.Version != "" {
+		client += " " + e.Version
+	}
+	say(w, "  client     %s\n", client)
 	say(w, "  seen       as %s, sighting %d, by evidence: %s; slot: %s\n", e.Kind, e.Attempts, e.Evidence, e.Slot)
 	say(w, "  the house  %d of %d in flight; verdict: %s\n", e.Inflight, e.Capacity, e.Verdict)
 	if e.QueuedMs > 0 {

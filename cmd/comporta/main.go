@@ -124,7 +124,7 @@ func (f *flags) parse(args []string) (positional []string, code int, done bool) 
 func (f *flags) usage(w io.Writer) {
 	for _, c := range commands() {
 		if c.name == f.Name() {
-			say(w, "usage: comporta %s %s\n\n%s\n", c.name, c.usage, c.job)
+			say(w, "usage: %s\n\n%s\n", strings.TrimSpace("comporta "+c.name+" "+c.usage), c.job)
 		}
 	}
 	some := false
@@ -147,6 +147,7 @@ func (f *flags) misused(format string, args ...any) int {
 
 // failed tells why a command failed.
 func (f *flags) failed(err error) int {
-	say(f.stderr, "comporta %s: %v\n", f.Name(), err)
+	text := strings.TrimPrefix(err.Error(), f.Name()+": ") // the gateway's own words may say it too
+	say(f.stderr, "comporta %s: %s\n", f.Name(), text)
 	return exitFailed
 }
