@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/retryafter"
 )
 
 // Verdict says whether an answer invites its client to repeat the request.
@@ -103,18 +104,13 @@ func silence(h http.Header) {
 // says reads what the service itself says about repeating; its headers come
 // before its body.
 func says(h http.Header, body []byte) Verdict {
-	for _, name := range [...]string{"Stripe-Should-Retry", comporta.HeaderShouldRetry} {
-		switch v := strings.TrimSpace(h.Get(name)); {
-		case strings.EqualFold(v, "true"):
-			return Again
-		case strings.EqualFold(v, "false"):
-			return Stop
-		}
+	if v := verdictOf(retryafter.Says(h)); v != Unsaid {
+		return v
 	}
 	if _, v := pushback(h); v != Unsaid {
 		return v
 	}
-	switch value, found := SaysRetryable(body); {
+	switch value, found := retryafter.SaysRetryable(body); {
 	case !found:
 		return Unsaid
 	case value:
@@ -123,11 +119,22 @@ func says(h http.Header, body []byte) Verdict {
 	return Stop
 }
 
+func verdictOf(w retryafter.Word) Verdict {
+	switch w {
+	case retryafter.Again:
+		return Again
+	case retryafter.Stop:
+		return Stop
+	default:
+		return Unsaid
+	}
+}
+
 // raise makes the header name the later of the service's instant and ours. A
 // line of the service's that is late enough already stays as it is written.
 func raise(h http.Header, d *Decoration) {
-	theirs := statedIn(h, d.Now)
-	wait := theirs.exact()
+	theirs := retryafter.WaitAt(d.Now, h)
+	wait := theirs.Exact()
 	if d.Slot != nil {
 		ours, ticket := d.Slot(wait)
 		if ours > 0 && ours >= wait {
@@ -137,50 +144,18 @@ func raise(h http.Header, d *Decoration) {
 			}
 			// The exact wait too, because libraries that know it read it first: a
 			// smaller one of the service's would undo ours.
-			theirs.hasMs = true
+			theirs.HasMs = true
 		}
 	}
 	if wait <= 0 {
 		return
 	}
-	if theirs.after < wait {
+	if theirs.After < wait {
 		set(h, comporta.HeaderRetryAfter, strconv.FormatInt(seconds(wait), 10))
 	}
-	if theirs.hasMs && theirs.ms < wait {
+	if theirs.HasMs && theirs.Ms < wait {
 		set(h, comporta.HeaderRetryAfterMs, strconv.FormatInt(millis(wait), 10))
 	}
-}
-
-// stated is what a service asks for in its two headers; 0 = nothing.
-type stated struct {
-	after, ms time.Duration
-	hasMs     bool
-}
-
-func statedIn(h http.Header, now time.Time) stated {
-	var s stated
-	for _, v := range h[comporta.HeaderRetryAfter] {
-		if w, ok := ParseRetryAfter(v, h.Get("Date"), now); ok {
-			s.after = max(s.after, w)
-		}
-	}
-	for _, v := range h[comporta.HeaderRetryAfterMs] {
-		s.hasMs = true
-		if w, ok := parseWhole(strings.TrimSpace(v), time.Millisecond); ok {
-			s.ms = max(s.ms, w)
-		}
-	}
-	return s
-}
-
-// exact is the wait that both headers mean: where the seconds are the
-// milliseconds rounded up, as a gateway like this one writes them, the
-// milliseconds; where they contradict each other, the longer.
-func (s stated) exact() time.Duration {
-	if s.ms > 0 && s.after == time.Duration(seconds(s.ms))*time.Second {
-		return s.ms
-	}
-	return max(s.after, s.ms)
 }
 
 // decorateGRPC does for a gRPC status what Decorate does for an HTTP one; the
@@ -209,16 +184,8 @@ func decorateGRPC(h http.Header, status string, d *Decoration) Verdict {
 	return v
 }
 
-// pushback reads gRPC's word on repeating. gRFC A6: negative means do not, and
-// so does what cannot be read.
+// pushback reads gRPC's word on repeating.
 func pushback(h http.Header) (time.Duration, Verdict) {
-	vs := h[headerGRPCPushback]
-	if len(vs) == 0 {
-		return 0, Unsaid
-	}
-	wait, ok := parseWhole(strings.TrimSpace(vs[0]), time.Millisecond)
-	if !ok {
-		return 0, Stop
-	}
-	return wait, Again
+	wait, word := retryafter.Pushback(h[headerGRPCPushback])
+	return wait, verdictOf(word)
 }

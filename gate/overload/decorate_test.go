@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/retryafter"
 )
 
 var testNow = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -264,7 +265,7 @@ func FuzzDecorate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, after, ms, should, body string, ours int64) {
 		slot := time.Duration(ours%1e8) * time.Millisecond
 		h := headerOf("Retry-After", after, "Retry-After-Ms", ms, "X-Should-Retry", should)
-		before := statedIn(h, testNow)
+		before := retryafter.WaitAt(testNow, h)
 		v := Decorate(h, status, &Decoration{Now: testNow, Body: []byte(body), Slot: slotIn(slot)})
 		if v == Stop && h.Get("X-Should-Retry") == "" {
 			t.Fatal("a stop was not said")
@@ -272,9 +273,9 @@ func FuzzDecorate(f *testing.F) {
 		if v == Stop || (status != 429 && status != 503) {
 			return
 		}
-		out := statedIn(h, testNow)
-		if bound := max(before.exact(), min(slot, MaxRetryAfter)); out.after < bound || (out.hasMs && out.ms < bound) {
-			t.Fatalf("says %v and %v, want at least %v (service %v)", out.after, out.ms, bound, before)
+		out := retryafter.WaitAt(testNow, h)
+		if bound := max(before.Exact(), min(slot, MaxRetryAfter)); out.After < bound || (out.HasMs && out.Ms < bound) {
+			t.Fatalf("says %v and %v, want at least %v (service %v)", out.After, out.Ms, bound, before)
 		}
 	})
 }

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/retryafter"
 )
 
 // Header names of gRPC over HTTP/2, in canonical form.
 const (
 	headerGRPCStatus   = "Grpc-Status"
 	headerGRPCMessage  = "Grpc-Message"
-	headerGRPCPushback = "Grpc-Retry-Pushback-Ms"
+	headerGRPCPushback = retryafter.HeaderPushback
 )
 
 // The status codes of gRPC that refusals use.

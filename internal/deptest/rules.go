@@ -19,6 +19,7 @@ var Rules = []Rule{
 	{Package: "internal/topk", Words: words, Why: leaf},
 	{Package: "internal/deptest", Why: "it judges the others"},
 	{Package: "internal/target", Why: "reading a path depends on nothing"},
+	{Package: "internal/retryafter", Words: words, Why: leaf},
 	{Package: "internal/memhttp", Why: "it stands in for the network, below everything"},
 	{
 		Package: "internal/config",
@@ -43,10 +44,21 @@ var Rules = []Rule{
 	{Package: "gate/admission", Words: append(slices.Clip(words), "gate/admission/seek"), Why: leaf},
 	{Package: "gate/admission/seek", Words: words, Why: leaf},
 	{Package: "gate/calendar", Words: append(slices.Clip(words), "gate/keys"), Why: leaf},
-	{Package: "gate/overload", Words: words, Why: leaf},
+	{Package: "gate/overload", Words: append(slices.Clip(words), "internal/retryafter"), Why: leaf},
 	{
 		Package: "gate", Words: []string{"", "internal/hash", "internal/target", "internal/topk", "gate/..."},
 		Why: "the gate's core knows its pieces and no transport, store, metric or file",
+	},
+
+	{Package: "client/budget", Words: words, Why: leaf},
+	{
+		Package: "client/retry", Words: append(slices.Clip(words), "internal/retryafter", "client/budget", "client/internal/..."),
+		Why: "the decision to ask again knows what it costs, and no transport but net/http's words",
+	},
+	{
+		Package: "client",
+		Words:   append(slices.Clip(words), "internal/retryafter", "client/...", "breaker", "bulkhead"),
+		Why:     "the envelope puts its pieces around net/http; it knows no gate, metric or file",
 	},
 
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
