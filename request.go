@@ -151,6 +151,9 @@ type Sighting struct {
 	Evidence Evidence
 	// Attempts counts the sightings of the operation in the window, this one included.
 	Attempts int
+	// Name is the fingerprint of the operation, written as soon as the client is
+	// known where it does not depend on the body; 0 = not yet. Only gate/repeat reads it.
+	Name uint64
 	// Ref finds the sighting again when its outcome is known. Only gate/repeat reads it; 0 = not filed.
 	Ref uint64
 }

@@ -28,15 +28,15 @@ const (
 // as that is known: at the head, and before the last byte.
 //
 // It is not pooled: a service that keeps its ResponseWriter after returning
-// would write into somebody else's answer.
+// would write into somebody else's answer. What the service cannot reach is: see
+// visit.
 type exchange struct {
 	http.ResponseWriter
+	*visit
 
 	gate  *Gate
 	req   *http.Request
 	start time.Time
-	r     comporta.Request
-	d     Decision
 	body  *body
 
 	status   int // 0 until the head
@@ -47,6 +47,7 @@ type exchange struct {
 	holds    bool
 	capture  []byte // of a hopeless answer, for the short circuit
 	captures bool
+	told     bool // the provisional outcome is known to the gate
 	booked   bool // this answer has its instant
 	refused  bool // this answer is a refusal in the contract's words
 	finished bool // the permit is back and the outcome counted
@@ -54,6 +55,31 @@ type exchange struct {
 	hijacked bool
 	returned bool // the service returned without a panic
 }
+
+// visit is the larger part of an exchange, which no service holds.
+type visit struct {
+	r comporta.Request
+	d Decision
+}
+
+var visits = sync.Pool{New: func() any { return new(visit) }}
+
+// over ends the exchange for good. A service that still writes, against the rules
+// of net/http, meets an exchange that has nothing to say any more. An exchange
+// with a hijacked connection or a body that may still be read keeps its visit.
+func (x *exchange) over() {
+	if x.hijacked || x.body != nil {
+		return
+	}
+	v := x.visit
+	x.visit = &spent
+	v.r.Reset() // the next Begin writes all of d
+	visits.Put(v)
+}
+
+// spent is the visit of exchanges that are over; nothing writes to it, since
+// they are finished.
+var spent visit
 
 // Unwrap lets http.ResponseController reach what the exchange does not change.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
@@ -88,27 +114,50 @@ func (x *exchange) WriteHeader(status int) {
 
 // head learns from the final status and lets the head leave.
 func (x *exchange) head() {
-	now, h := time.Now(), x.Header()
-	hopeless := x.d.HeadAt(now, x.outcome(now))
-	if x.d.exempt {
-		x.ResponseWriter.WriteHeader(x.status)
-		return
-	}
-	if !x.refused {
-		v := overload.Decorate(h, x.status, &overload.Decoration{Now: now, Hopeless: hopeless, Body: x.held, Slot: x.slot})
-		if v == overload.Stop && !hopeless && x.result == comporta.ResultFailed {
-			x.result = comporta.ResultDeterministic // the service says so itself
-			hopeless = x.d.HeadAt(now, x.outcome(now))
-		}
-		x.captures = hopeless && x.gate.shortCircuit
-	}
+	h := x.Header()
 	switch {
-	case x.status == http.StatusSwitchingProtocols, strings.HasPrefix(h.Get("Content-Type"), "text/event-stream"):
-		x.toStream(now)
+	case x.d.exempt:
 	case x.length == 0:
+		x.decorate(h)
 		x.finish() // the head is all there is
+	case x.status == http.StatusSwitchingProtocols, isEventStream(h):
+		x.tell()
+		x.toStream(time.Now())
+	default:
+		x.decorate(h)
 	}
 	x.ResponseWriter.WriteHeader(x.status)
+}
+
+func isEventStream(h http.Header) bool {
+	vs := h["Content-Type"]
+	return len(vs) > 0 && strings.HasPrefix(vs[0], "text/event-stream")
+}
+
+// tell says the outcome as far as the head says it, before anything of the answer
+// reaches its client; finish may have said it already.
+func (x *exchange) tell() (hopeless bool) {
+	if x.told || x.finished {
+		return false
+	}
+	x.told = true
+	now := time.Now()
+	return x.d.HeadAt(now, x.outcome(now))
+}
+
+// decorate adds to a failure of the service's own what the contract owes its client.
+func (x *exchange) decorate(h http.Header) {
+	if x.status < http.StatusBadRequest && !x.r.GRPC || x.refused {
+		return
+	}
+	hopeless := x.tell()
+	now := time.Now()
+	v := overload.Decorate(h, x.status, &overload.Decoration{Now: now, Hopeless: hopeless, Body: x.held, Slot: x.slot})
+	if v == overload.Stop && !hopeless && x.result == comporta.ResultFailed {
+		x.result = comporta.ResultDeterministic // the service says so itself
+		hopeless = x.d.HeadAt(now, x.outcome(now))
+	}
+	x.captures = hopeless && x.gate.shortCircuit
 }
 
 func contentLength(h http.Header) int64 {
@@ -157,6 +206,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 	}
 	if x.length >= 0 && x.written+int64(len(p)) >= x.length {
 		x.finish()
+	} else {
+		x.tell()
 	}
 	n, err := x.ResponseWriter.Write(p)
 	x.written += int64(n)
@@ -190,6 +241,7 @@ func (x *exchange) FlushError() error {
 			return err
 		}
 	}
+	x.tell()
 	if !x.stream && !x.finished && x.written > 0 {
 		after := streamAfter
 		if x.r.GRPC {

@@ -28,7 +28,8 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 // Serve passes one request through the gate to next: Wrap for a face that swaps
 // gates while it serves.
 func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler) {
-	x := &exchange{ResponseWriter: w, gate: g, req: req, start: time.Now(), length: -1}
+	x := &exchange{ResponseWriter: w, visit: visits.Get().(*visit), gate: g, req: req, start: time.Now(), length: -1} //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	defer x.over()
 	if fault := x.readHead(); fault != comporta.ReasonNone {
 		x.d = g.RejectAt(x.start, &x.r, fault)
 		x.refuse()
@@ -101,7 +102,9 @@ func hostOnly(host string) string {
 func peer(remote string) netip.Addr {
 	host := remote
 	if i := strings.LastIndexByte(remote, ':'); i >= 0 {
-		host = strings.Trim(remote[:i], "[]")
+		if host = remote[:i]; len(host) > 1 && host[0] == '[' && host[i-1] == ']' {
+			host = host[1 : i-1]
+		}
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {

@@ -58,7 +58,7 @@ func (id *Identifier) Clean(h http.Header, trusted bool) {
 			continue
 		}
 		switch {
-		case hasFoldedPrefix(name, ownPrefix):
+		case name[0]|0x20 == 'c' && hasFoldedPrefix(name, ownPrefix):
 		case underscored && id.aliasOfCredential(name):
 		case (underscored || !trusted) && forwarding(name) && !id.isCredential(name):
 		default:

@@ -28,6 +28,13 @@ type Identifier struct {
 // Afterwards Client.Key and Client.Network are never 0: what has no identity has
 // its network's, and what has no address the one key of all such requests.
 func (id *Identifier) IdentifyAt(now time.Time, r *comporta.Request) {
+	id.NameAt(now, r)
+	id.RankAt(now, r)
+}
+
+// NameAt is the first half of IdentifyAt: all of r.Client but whether it is
+// proven. Between the halves a caller can have memory fetched that hangs on the key.
+func (id *Identifier) NameAt(now time.Time, r *comporta.Request) {
 	addr := id.ClientAddr(r.Remote, r.Header)
 	c := &r.Client
 	*c = comporta.Client{Addr: addr, Network: id.networks.aggregate(addr)}
@@ -37,12 +44,17 @@ func (id *Identifier) IdentifyAt(now time.Time, r *comporta.Request) {
 			continue
 		}
 		c.Shared = s.shared
-		if c.Class == comporta.ClassAnonymous && id.proven.ProvenAt(now, c.Key) {
-			c.Class = comporta.ClassProven
-		}
 		return
 	}
 	c.Key, c.Shared = id.networks.identity(addr), true
+}
+
+// RankAt is the second half: it says whether the client is proven. A network has
+// no credential, is never proven, and so is never found.
+func (id *Identifier) RankAt(now time.Time, r *comporta.Request) {
+	if c := &r.Client; c.Class == comporta.ClassAnonymous && id.proven.ProvenAt(now, c.Key) {
+		c.Class = comporta.ClassProven
+	}
 }
 
 // ProveAt remembers for a day that the service honoured the credential of r.
@@ -54,7 +66,9 @@ func (id *Identifier) IdentifyAt(now time.Time, r *comporta.Request) {
 // to everybody, and demoting all known clients is the last thing an incident
 // needs. A revoked key ends with its day, or by [Proven.Forget].
 func (id *Identifier) ProveAt(now time.Time, r *comporta.Request) {
-	if c := &r.Client; c.Class <= comporta.ClassProven && c.Key != 0 && c.Key != id.networks.identity(c.Addr) {
+	switch c := &r.Client; {
+	case c.Class > comporta.ClassProven, c.Key == 0:
+	case c.Class == comporta.ClassProven, c.Key != id.networks.identity(c.Addr):
 		id.proven.ProveAt(now, c.Key)
 	}
 }

@@ -121,6 +121,16 @@ func (c Config) validate(t *Table) error {
 	return errors.Join(problems...)
 }
 
+// Prepare names the operation of r, if its name does not depend on the body, and
+// has the memory of its lines fetched while the stages between do something else.
+// It is optional, and needs r.Client.Key and the head only.
+func (d *Detector) Prepare(r *comporta.Request) {
+	if name, ok := d.fingerprint(r, 0); ok {
+		r.Sighting.Name = name
+		d.table.prepare(name)
+	}
+}
+
 // SeeAt files one sighting of r and writes r.Sighting. Its evidence says what
 // tied it to an earlier one; a poll has evidence too, but is no accusation.
 //
@@ -135,8 +145,12 @@ func (d *Detector) SeeAt(now time.Time, r *comporta.Request, digest uint64, tick
 	if r.Sighting.Ref != 0 {
 		return
 	}
-	s := comporta.Sighting{Attempts: 1}
-	if name, ok := d.fingerprint(r, digest); ok {
+	s := comporta.Sighting{Attempts: 1, Name: r.Sighting.Name}
+	name, ok := s.Name, true
+	if name == 0 {
+		name, ok = d.fingerprint(r, digest)
+	}
+	if ok {
 		seen := d.table.see(name, r.Client.Class.Believed(), r.Route, moment{tickOf(now), d.window})
 		s.Ref = seen.ref
 		s.Attempts = int(seen.after.attempts())

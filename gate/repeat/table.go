@@ -156,6 +156,9 @@ func (t *Table) see(name uint64, believed bool, routeIndex int, m moment) sight 
 
 const noSlot = ^uint32(0)
 
+// prepare has the lines of name on their way before they are needed.
+func (t *Table) prepare(name uint64) { t.touch(t.rest.pair(name), t.quarter.pair(name)) }
+
 // touch loads the first slot of each line, so that the four cache misses of a
 // look-up overlap instead of following one another.
 func (t *Table) touch(p, q pair) {
