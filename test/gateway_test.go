@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -58,6 +60,7 @@ func service(t *testing.T, name string) string {
 type gateway struct {
 	url   string // of the public listener
 	admin string // of the admin listener
+	file  string // of its configuration; empty: none
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended and err is set
@@ -77,6 +80,7 @@ func serve(t *testing.T, args ...string) *gateway {
 	args = append([]string{"serve", "-listen", listen, "-admin", admin}, args...)
 	g.cmd = exec.Command(binary, args...)
 	g.cmd.Dir = t.TempDir()
+	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else it takes a second to end
 	g.cmd.Stdout, g.cmd.Stderr = &g.log, &g.log
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -93,6 +97,86 @@ func serve(t *testing.T, args ...string) *gateway {
 	})
 	g.await(t)
 	return g
+}
+
+// configured starts a gateway with a file, in front of nginx.
+func configured(t *testing.T, text string) *gateway {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "comporta.yaml")
+	write(t, file, text)
+	g := serve(t, "-config", file, "-upstream", service(t, "COMPORTA_TEST_NGINX_URL"))
+	g.file = file
+	return g
+}
+
+// write writes a file in one step, as careful tools do.
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hold takes n permits, until release is called.
+func (g *gateway) hold(t *testing.T, n int) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	bodies := make([]io.Closer, n)
+	for i := range n {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url+fmt.Sprintf("/hold?%d", i), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies[i] = res.Body
+		if res.StatusCode != http.StatusOK {
+			t.Fatalf("/hold: %s, %s", res.Status, res.Header.Get("Comporta-Decision"))
+		}
+	}
+	return func() {
+		cancel()
+		for _, b := range bodies {
+			_ = b.Close()
+		}
+	}
+}
+
+// metric returns the value of a metric, with its labels as /metrics writes them.
+func (g *gateway) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	for line := range strings.Lines(curl(t, "-f", g.admin+"/metrics")) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// eventually returns when ok says so, and fails the test when it never does.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(15 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("after 15 s still not: %s", what)
+		}
+	}
 }
 
 // await returns when /readyz says so.
