@@ -54,13 +54,15 @@ func TestRefusalContract(t *testing.T) {
 		}
 	}
 	var problem struct {
-		Type, Title, Code, Instance string
-		Status                      int
-		Retryable                   *bool
-		RequestID                   string `json:"request_id"`
-		ObservedAttempts            int    `json:"observed_attempts"`
-		RetryAfterS                 int64  `json:"retry_after_s"`
-		RetryAfterMs                int64  `json:"retry_after_ms"`
+		Type             string `json:"type"`
+		Title            string `json:"title"`
+		Code             string `json:"code"`
+		Status           int    `json:"status"`
+		Retryable        *bool  `json:"retryable"`
+		RequestID        string `json:"request_id"`
+		ObservedAttempts int    `json:"observed_attempts"`
+		RetryAfterS      int64  `json:"retry_after_s"`
+		RetryAfterMs     int64  `json:"retry_after_ms"`
 	}
 	if err := json.Unmarshal([]byte(body), &problem); err != nil {
 		t.Fatalf("%v in %s", err, body)
@@ -101,8 +103,11 @@ func TestRefusalInPortuguese(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if problem["erro"] != "capacidade_esgotada" || problem["repetivel"] != true || problem["tentar_apos_s"] != after || problem["tentativas_observadas"] != 1.0 {
-		t.Errorf("got %s", body)
+	want := map[string]any{"erro": "capacidade_esgotada", "repetivel": true, "tentar_apos_s": after, "tentativas_observadas": 1.0}
+	for key, value := range want {
+		if problem[key] != value {
+			t.Errorf("%s is %v, want %v", key, problem[key], value)
+		}
 	}
 	if problem["type"] != nil || problem["title"] != nil {
 		t.Errorf("the dialect has a type or a title: %s", body)

@@ -21,7 +21,8 @@ const operation = "/orders?id=7"
 // refused fills the gateway, asks, and returns the ticket of the refusal.
 func (g *gateway) refused(t *testing.T) ticket {
 	t.Helper()
-	defer g.hold(t, 1)()
+	release := g.hold(t, 1)
+	defer release()
 	res, body := g.get(t, operation, "X-Api-Key", "acme-key")
 	ms, err := strconv.Atoi(res.Header.Get("Retry-After-Ms"))
 	if res.StatusCode != http.StatusServiceUnavailable || err != nil || res.Header.Get("Retry-Ticket") == "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -63,7 +64,8 @@ func (s *side) serve(ls *listeners, addr string, h http.Handler) error {
 		return err
 	}
 	l := &listening{tcp: tcp, server: &http.Server{
-		Handler: h, ReadTimeout: sideReadTimeout, WriteTimeout: sideWriteTimeout, IdleTimeout: sideIdleTimeout, ErrorLog: ls.errors(),
+		Handler: h, ReadTimeout: sideReadTimeout, WriteTimeout: sideWriteTimeout, IdleTimeout: sideIdleTimeout,
+		ErrorLog: slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug),
 	}}
 	s.open = append(s.open, l)
 	ls.accept(l)

@@ -47,10 +47,10 @@ func tryCompile(c *config.Config) error {
 	problems, _ := errors.AsType[config.Problems](missing)
 	rest := *c // without what is missing: that is told already, with its place
 	for _, p := range problems {
-		switch {
-		case p.Path == "keys.file":
+		switch p.Path {
+		case "keys.file":
 			rest.Keys.File = ""
-		case p.Path == "admin.token_file":
+		case "admin.token_file":
 			rest.Admin.TokenFile = ""
 		default:
 			rest.Listen = nil // the certificates are read when all are there

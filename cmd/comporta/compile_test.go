@@ -80,10 +80,11 @@ contract: {dialect: pt-BR, type_base: "https://example.com/p", cors: {origins: [
 	if r := g.Repeats; r.Window != 300e9 || r.Memory != 1<<20 || r.Mode != repeat.ModeAny || r.BodyLimit != 8<<10 || r.HopelessAfter != 5 || !r.ShortCircuit {
 		t.Errorf("repeats: %+v", r)
 	}
-	if got, want := g.Admission, (gate.Admission{
+	wantAdmission := gate.Admission{
 		Auto: seek.Config{Initial: 16, Min: 4, Max: 80}, Mode: admission.ModeObserve, Policy: admission.PolicyReserve, Reserve: 0.25, QueueWait: 7e6, Streams: 9,
-	}); got != want {
-		t.Errorf("admission: %+v, want %+v", got, want)
+	}
+	if g.Admission != wantAdmission {
+		t.Errorf("admission: %+v, want %+v", g.Admission, wantAdmission)
 	}
 	if s := g.Slots; s.Mode != "spread" || s.Base != 2e9 || s.Horizon != 20e9 || s.Grace != 3e9 {
 		t.Errorf("slots: %+v", s)

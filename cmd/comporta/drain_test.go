@@ -80,7 +80,7 @@ func TestDrainTurnsReadyzFirst(t *testing.T) {
 	if status, _ := g.get(g.admin + "/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz: %d", status)
 	}
-	res, err := g.client.Get(g.url) //nolint:noctx // the client has a timeout
+	res, err := g.client.Get(g.url)
 	if err != nil {
 		t.Fatal(err)
 	}

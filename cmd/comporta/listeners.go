@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -149,17 +148,11 @@ func (ls *listeners) server(limits *config.Limits) *http.Server {
 	s := &http.Server{
 		Handler: ls.app, ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.Idle, MaxHeaderBytes: header,
 		Protocols: new(http.Protocols), BaseContext: func(net.Listener) context.Context { return ls.app.requests },
-		ErrorLog: ls.errors(),
+		ErrorLog: slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug), // anybody can break a connection
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)
 	return s
-}
-
-// errors is where net/http tells of broken connections: anybody can cause those,
-// so they are for debugging only.
-func (ls *listeners) errors() *log.Logger {
-	return slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug)
 }
 
 func (ls *listeners) accept(l *listening) {

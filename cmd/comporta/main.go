@@ -82,7 +82,9 @@ func help(w io.Writer) {
 }
 
 // say prints to a terminal or a pipe: when nobody reads, there is nobody to tell.
-func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+func say(w io.Writer, format string, args ...any) { //nolint:goprintffuncname // a command's most frequent word
+	_, _ = fmt.Fprintf(w, format, args...)
+}
 
 // flags is a flag set that knows its command's usage line. Flags may stand
 // before, between and after the positional arguments.

@@ -268,7 +268,7 @@ func renew(t *testing.T, dir string, serial int64) {
 // serial asks over TLS and HTTP/2 and returns the number of the certificate.
 func serial(t *testing.T, addr string) int64 {
 	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // made by this test
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+"/", http.NoBody)
 	if err != nil {

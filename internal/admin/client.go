@@ -34,7 +34,7 @@ func NewCaller(base, tokenFile string) (*Caller, error) {
 
 // ReadToken reads a token file: one line of at least 16 characters.
 func ReadToken(name string) (string, error) {
-	b, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+	b, err := os.ReadFile(name)
 	if err != nil {
 		return "", fmt.Errorf("admin: token file: %w", err)
 	}

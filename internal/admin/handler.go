@@ -27,6 +27,9 @@ type Config struct {
 	Log       *slog.Logger // gets the audit; nil: none
 }
 
+// api has a handler for each route.
+type api struct{ Config }
+
 // maxBody bounds what a caller may send.
 const maxBody = 64 << 10
 
@@ -86,9 +89,6 @@ func Probes(ready func() bool) http.Handler {
 	})
 	return mux
 }
-
-// api has a handler for each route.
-type api struct{ Config }
 
 const index = `comporta %s, admin listener
 
@@ -261,7 +261,7 @@ func fail(w http.ResponseWriter, status int, text string) { reply(w, status, Fai
 func reply(w http.ResponseWriter, status int, v any) {
 	plain(w, "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a reader that left
+	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // the bodies of this package are all encodable; a reader may leave
 }
 
 // plain sets what every answer has: it is of now, and it is what it says it is.

@@ -287,7 +287,12 @@ func TestAudit(t *testing.T) {
 	var got []string
 	d := json.NewDecoder(&s.log)
 	for d.More() {
-		var line struct{ Msg, What, Peer, Error string }
+		var line struct {
+			Msg   string `json:"msg"`
+			What  string `json:"what"`
+			Peer  string `json:"peer"`
+			Error string `json:"error"`
+		}
 		if err := d.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
