@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -68,5 +69,36 @@ func BenchmarkWrap(b *testing.B) {
 		delete(r.Header, "X-Request-Id")
 		clear(w.h)
 		h.ServeHTTP(w, r)
+	}
+}
+
+// BenchmarkAdmitLive is BenchmarkAdmit with a million live fingerprints of 50,000
+// clients: what the tables cost when the processor's caches do not hold them.
+func BenchmarkAdmitLive(b *testing.B) {
+	const live, clients = 1_000_000, 50_000
+	g, r := benchGate(b, Config{}), request("/")
+	keys, paths := make([]string, clients), make([]string, 256)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("client-%016x", uint64(i)*0x9e3779b97f4a7c15)
+	}
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/v1/orders/%d", i)
+	}
+	now, i, key := time.Now(), 0, []string{""}
+	r.Header["X-Api-Key"] = key
+	ask := func() {
+		i++
+		key[0], r.Path = keys[i%clients], paths[i/clients%len(paths)]
+		r.Client, r.Sighting, r.Slot = comporta.Client{}, comporta.Sighting{}, comporta.Slot{}
+		now = now.Add(60 * time.Second / live)
+		d := g.Begin(now, r)
+		d.FinishAt(now, comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: time.Millisecond})
+	}
+	for range live {
+		ask()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		ask()
 	}
 }

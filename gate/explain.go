@@ -72,7 +72,7 @@ type short struct {
 }
 
 func shortOf(s string) (t short) {
-	t.length = uint8(copy(t.bytes[:], s)) //nolint:gosec // maxRequestID fits
+	t.length = uint8(copy(t.bytes[:], s))
 	return t
 }
 

@@ -76,14 +76,16 @@ type Decision struct {
 // The caller keeps r, and the Decision keeps a pointer to it, until the request
 // is finished.
 func (g *Gate) Begin(now time.Time, r *comporta.Request) Decision {
-	g.signals.Read(r.Header, r)
-	// What is looked up in large tables is fetched early, so that the misses of
-	// the processor's caches overlap instead of following one another.
+	// What is looked up in large tables is fetched as soon as its place is known,
+	// so that the misses of the processor's caches overlap with each other and
+	// with what needs no table.
 	g.identifier.NameAt(now, r)
+	g.signals.Read(r.Header, r)
 	g.detector.Prepare(r)
-	g.identifier.RankAt(now, r)
+	g.slots.Prepare(now, r)
 	r.Route = g.routes.find(r.Method, r.Host, r.Path)
 	d := Decision{gate: g, r: r, since: now}
+	g.identifier.RankAt(now, r)
 	if g.routes.list[r.Route].Exempt || preflight(r) {
 		d.exempt = true
 		g.state.counters.exempt.Add(1)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/hugepage"
 )
 
 // maxBookings is how many unredeemed bookings a believed identity may hold, and
@@ -94,7 +95,9 @@ type clientTable struct {
 
 func newClientTable(bytes int) *clientTable {
 	per := max(1, bytes/(tableShards*clientLineBytes))
-	return &clientTable{lines: make([]clientLine, per*tableShards), perLock: uint64(per)}
+	t := &clientTable{lines: make([]clientLine, per*tableShards), perLock: uint64(per)}
+	hugepage.Advise(t.lines)
+	return t
 }
 
 func (t *clientTable) lock(key uint64) *sync.Mutex {

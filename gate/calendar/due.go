@@ -3,6 +3,8 @@ package calendar
 import (
 	"math/bits"
 	"sync"
+
+	"github.com/comporta/comporta/internal/hugepage"
 )
 
 // slot is an instant that was given to an operation.
@@ -93,7 +95,9 @@ const dueLineBytes = 2 * lineSlots * 8
 
 func newDueTable(bytes int) *dueTable {
 	per := max(1, bytes/(tableShards*dueLineBytes))
-	return &dueTable{lines: make([]dueLine, per*tableShards), perLock: uint64(per)}
+	t := &dueTable{lines: make([]dueLine, per*tableShards), perLock: uint64(per)}
+	hugepage.Advise(t.lines)
+	return t
 }
 
 // lock locks the shard of an operation. The other methods are called under it.

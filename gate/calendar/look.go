@@ -4,7 +4,26 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/prefetch"
 )
+
+// Prepare has the memory fetched that LookAt and BookAt will read for r, if there
+// is an incident. It is optional, and needs the head of r and its client's keys.
+func (c *Calendar) Prepare(now time.Time, r *comporta.Request) {
+	s := c.state
+	if now.UnixMilli() > s.quiet.Load() {
+		return
+	}
+	op := s.operation(r)
+	prefetch.Line(&s.table.shards[op%tableShards])
+	l := s.table.line(op)
+	prefetch.Lines(l, dueLineBytes/64)
+	for side, key := range [sides]uint64{believed: nonzero(r.Client.Key), others: nonzero(r.Client.Network)} {
+		t := s.clients[side]
+		prefetch.Line(&t.shards[key%tableShards])
+		prefetch.Lines(t.line(key), 2) // its keys; which record it is, they will tell
+	}
+}
 
 // LookAt writes r.Slot: how the request stands to the instant that its operation
 // was given, by its ticket or by what this node remembers. It reads the head of r

@@ -33,7 +33,8 @@ func (id *Identifier) IdentifyAt(now time.Time, r *comporta.Request) {
 }
 
 // NameAt is the first half of IdentifyAt: all of r.Client but whether it is
-// proven. Between the halves a caller can have memory fetched that hangs on the key.
+// proven, which lies in a large table. It has the place fetched, so that a caller
+// with something else to do between the halves does not wait for it.
 func (id *Identifier) NameAt(now time.Time, r *comporta.Request) {
 	addr := id.ClientAddr(r.Remote, r.Header)
 	c := &r.Client
@@ -44,6 +45,9 @@ func (id *Identifier) NameAt(now time.Time, r *comporta.Request) {
 			continue
 		}
 		c.Shared = s.shared
+		if c.Class == comporta.ClassAnonymous {
+			id.proven.prepare(c.Key)
+		}
 		return
 	}
 	c.Key, c.Shared = id.networks.identity(addr), true

@@ -4,6 +4,9 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"github.com/comporta/comporta/internal/hugepage"
+	"github.com/comporta/comporta/internal/prefetch"
 )
 
 // Proven remembers for a day which keys the service has honoured, in fixed
@@ -41,7 +44,9 @@ func NewProven(bytes int) *Proven {
 	if bytes == 0 {
 		bytes = provenDefault
 	}
-	return &Proven{lines: make([]line, max(bytes, 4096)/lineBytes)}
+	p := &Proven{lines: make([]line, max(bytes, 4096)/lineBytes)}
+	hugepage.Advise(p.lines)
+	return p
 }
 
 // Bytes returns the memory of the table, which never changes.
@@ -85,6 +90,16 @@ func (p *Proven) ProveAt(now time.Time, key uint64) {
 		}
 		return
 	}
+}
+
+// prepare has the two lines of key fetched.
+func (p *Proven) prepare(key uint64) {
+	if p == nil {
+		return
+	}
+	a, b := p.places(key)
+	prefetch.Line(a)
+	prefetch.Line(b)
 }
 
 func (l *line) holds(slot uint64) bool {

@@ -148,7 +148,9 @@ func (d *Detector) SeeAt(now time.Time, r *comporta.Request, digest uint64, tick
 	s := comporta.Sighting{Attempts: 1, Name: r.Sighting.Name}
 	name, ok := s.Name, true
 	if name == 0 {
-		name, ok = d.fingerprint(r, digest)
+		if name, ok = d.fingerprint(r, digest); ok {
+			d.table.prepare(name)
+		}
 	}
 	if ok {
 		seen := d.table.see(name, r.Client.Class.Believed(), r.Route, moment{tickOf(now), d.window})

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/comporta/comporta/internal/hash"
+	"github.com/comporta/comporta/internal/hugepage"
+	"github.com/comporta/comporta/internal/prefetch"
 )
 
 // DefaultBytes is the size of a table whose size was left open: four million
@@ -73,13 +75,15 @@ func NewTable(bytes int) (*Table, error) {
 func newTable(lines int) *Table {
 	n := uint32(lines)
 	q := max(n/4, 1)
-	return &Table{
+	t := &Table{
 		seed:    hash.NewSeed(),
 		quarter: part{0, q},
 		rest:    part{q, n - q},
 		lines:   make([]line, lines),
 		routes:  make([]route, MaxRoutes),
 	}
+	hugepage.Advise(t.lines)
+	return t
 }
 
 // Bytes is the memory that the table holds, whatever it is asked to remember.
@@ -119,7 +123,6 @@ func (t *Table) see(name uint64, believed bool, routeIndex int, m moment) sight 
 		mine, theirs = theirs, mine
 	}
 	tag := tagOf(name)
-	t.touch(mine, theirs)
 	for {
 		slot, was := t.find(mine, tag)
 		known, elsewhere, evicts := was, noSlot, false
@@ -156,16 +159,14 @@ func (t *Table) see(name uint64, believed bool, routeIndex int, m moment) sight 
 
 const noSlot = ^uint32(0)
 
-// prepare has the lines of name on their way before they are needed.
-func (t *Table) prepare(name uint64) { t.touch(t.rest.pair(name), t.quarter.pair(name)) }
-
-// touch loads the first slot of each line, so that the four cache misses of a
-// look-up overlap instead of following one another.
-func (t *Table) touch(p, q pair) {
-	_ = t.lines[p.a][0].Load() // loads have no effect but the one wanted
-	_ = t.lines[p.b][0].Load()
-	_ = t.lines[q.a][0].Load()
-	_ = t.lines[q.b][0].Load()
+// prepare has the four lines of name fetched, so that the misses overlap instead
+// of following one another.
+func (t *Table) prepare(name uint64) {
+	p, q := t.rest.pair(name), t.quarter.pair(name)
+	prefetch.Line(&t.lines[p.a])
+	prefetch.Line(&t.lines[p.b])
+	prefetch.Line(&t.lines[q.a])
+	prefetch.Line(&t.lines[q.b])
 }
 
 func (t *Table) slot(i uint32) *atomic.Uint64 { return &t.lines[i/lineSlots][i%lineSlots] }

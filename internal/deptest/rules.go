@@ -10,12 +10,14 @@ const (
 )
 
 // words is what a leaf may import of the module.
-var words = []string{"", "internal/hash"}
+var words = []string{"", "internal/hash", "internal/prefetch", "internal/hugepage"}
 
 // Rules is the plan of the house.
 var Rules = []Rule{
 	{Package: "", Why: "the words of the project depend on nothing"},
 	{Package: "internal/hash", Why: "hashing depends on nothing"},
+	{Package: "internal/prefetch", Why: "a hint to the processor depends on nothing"},
+	{Package: "internal/hugepage", Why: "advice to the system depends on nothing"},
 	{Package: "internal/topk", Words: words, Why: leaf},
 	{Package: "internal/deptest", Why: "it judges the others"},
 	{Package: "internal/target", Why: "reading a path depends on nothing"},
@@ -52,7 +54,7 @@ var Rules = []Rule{
 
 	{Package: "client/budget", Words: words, Why: leaf},
 	{
-		Package: "client/retry", Words: append(slices.Clip(words), "internal/retryafter", "client/budget", "client/internal/..."),
+		Package: "client/retry", Words: append(slices.Clip(words), "internal/retryafter", "client/budget", "client/internal/...", "breaker", "bulkhead"),
 		Why: "the decision to ask again knows what it costs, and no transport but net/http's words",
 	},
 	{
