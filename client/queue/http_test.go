@@ -1,0 +1,107 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/comporta/comporta/internal/memhttp"
+)
+
+// post makes the request of an item.
+func post(url string) func(context.Context, Item) (*http.Request, error) {
+	return func(ctx context.Context, item Item) (*http.Request, error) {
+		return http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(item.Payload))
+	}
+}
+
+func TestHTTPReadsTheAnswer(t *testing.T) {
+	const no, yes = `{"retryable": false}`, `{"repetivel": true}`
+	for _, c := range []struct {
+		name   string
+		status int
+		header map[string]string
+		body   string
+		fate   Fate
+		wait   time.Duration
+	}{
+		{"created", 201, nil, "", Done, 0},
+		{"replayed", 200, map[string]string{"Idempotency-Replayed": "true"}, "", Done, 0},
+		{"see elsewhere", 304, nil, "", Never, 0},
+		{"invalid", 422, nil, "", Never, 0},
+		{"gone", 410, nil, "", Never, 0},
+		{"busy", 503, map[string]string{"Retry-After": "37"}, "", Again, 37 * time.Second},
+		{"busy, exactly", 503, map[string]string{"Retry-After": "37", "Retry-After-Ms": "36412"}, "", Again, 36412 * time.Millisecond},
+		{"forty digits", 503, map[string]string{"Retry-After": strings.Repeat("9", 40)}, "", Again, LargestWait},
+		{"words", 503, map[string]string{"Retry-After": "soon"}, "", Again, 0},
+		{"still running", 409, map[string]string{"Retry-After": "2"}, "", Again, 2 * time.Second},
+		{"failed for good", 500, nil, no, Never, 0},
+		{"failed for good, by header", 500, map[string]string{"X-Should-Retry": "false"}, "", Never, 0},
+		{"stop wins", 503, map[string]string{"X-Should-Retry": "false", "Retry-After": "5"}, yes, Never, 0},
+		{"worth another try", 422, nil, yes, Again, 0},
+		{"endless", 503, nil, strings.Repeat("x", 1<<20), Again, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var network memhttp.Network
+			server := network.Serve("service", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					t.Error(err)
+				}
+				if k, n := r.Header.Get("Idempotency-Key"), r.Header.Get("Retry-Attempt"); k != `"k"` || n != "2" || r.Header.Get("Retry-Ticket") != "v1.t" {
+					t.Errorf("header %v", r.Header)
+				}
+				if c.body != "" {
+					w.Header().Set("Content-Type", "application/json")
+				}
+				for k, v := range c.header {
+					w.Header().Set(k, v)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer server.Close()
+			client := network.Client()
+			defer client.CloseIdleConnections()
+			r := HTTP(client, post("http://service/"))(t.Context(), Item{Key: "k", Payload: []byte("x"), Attempts: 2, Ticket: "v1.t"})
+			if r.Fate != c.fate || r.Wait != c.wait || (r.Err == nil) != (c.fate == Done) {
+				t.Errorf("%+v, want %v after %v", r, c.fate, c.wait)
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestHTTPWithoutAnAnswer(t *testing.T) {
+	var network memhttp.Network
+	server := network.Serve("resets", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	reset := network.Client()
+	defer reset.CloseIdleConnections()
+	blind := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, errBusy })}
+	refused := func(context.Context, Item) (*http.Request, error) { return nil, errors.New("cannot be read") }
+	for _, c := range []struct {
+		name string
+		send Sender
+		want Fate
+	}{
+		{"nobody listens", HTTP(reset, post("http://nobody/")), Offline},
+		{"no such name", HTTP(nil, post("http://nobody.invalid/")), Offline},
+		{"reset after the request", HTTP(reset, post("http://resets/")), Again},
+		{"a transport that tells nothing", HTTP(blind, post("http://service/")), Again},
+		{"no request can be made", HTTP(blind, refused), Never},
+	} {
+		if r := c.send(t.Context(), Item{Key: "k"}); r.Fate != c.want || r.Err == nil {
+			t.Errorf("%s: %+v, want %v", c.name, r, c.want)
+		}
+	}
+}

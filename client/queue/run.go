@@ -1,0 +1,64 @@
+package queue
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Sender makes one attempt to send an item and tells what became of it. It must
+// give up when the context ends; a bound on the attempt's time is its own affair.
+type Sender func(context.Context, Item) Result
+
+// Run sends, one item after the other, until the context ends, and returns the
+// context's cause; or until the file fails, and returns that error. The caller
+// owns the goroutine. Start counts as a reconnection: a fleet that restarts at
+// one instant is spread too. A second Run at the same time returns [ErrRunning].
+func (q *Queue) Run(ctx context.Context, send Sender) error {
+	if !q.claim(true) {
+		return ErrRunning
+	}
+	defer q.claim(false)
+	q.Reconnected()
+	timer := time.NewTimer(Idle)
+	defer timer.Stop()
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		item, wait, err := q.NextAt(time.Now())
+		switch {
+		case err != nil:
+			return err
+		case wait == 0:
+			if err := q.attempt(ctx, send, item); err != nil {
+				return err
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-q.wake:
+		}
+	}
+}
+
+// claim sets whether Run runs; it reports whether that changed anything.
+func (q *Queue) claim(running bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	changed := q.running != running
+	q.running = running
+	return changed
+}
+
+func (q *Queue) attempt(ctx context.Context, send Sender, item Item) error {
+	defer q.release(item.ID) // also if send panics
+	r := send(ctx, item)
+	if ctx.Err() != nil && r.Fate != Done && r.Fate != Never {
+		return nil // the caller ended it, not the server
+	}
+	return q.SettleAt(time.Now(), item.ID, r, rand.Float64())
+}
