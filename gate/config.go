@@ -136,13 +136,23 @@ func (g *Gate) compileRoutes(c *Config) (err error) {
 
 func (g *Gate) compileIdentity(c *Config, ring *keys.Ring) (err error) {
 	ic := c.Clients
-	if ic.HashKey == [16]byte{} {
-		if k := ring.Derive("identity").Keys; len(k) > 0 {
-			copy(ic.HashKey[:], k[0].Secret[:])
+	if ic.HashKey != [16]byte{} {
+		g.identifier, err = identity.New(ic, g.state.proven)
+		return err
+	}
+	for i, k := range ring.Derive("identity").Keys {
+		copy(ic.HashKey[:], k.Secret[:])
+		id, err := identity.New(ic, g.state.proven)
+		if err != nil {
+			return err // the same for every key
+		}
+		if i == 0 {
+			g.identifier = id
+		} else {
+			g.aliases = append(g.aliases, id)
 		}
 	}
-	g.identifier, err = identity.New(ic, g.state.proven)
-	return err
+	return nil
 }
 
 func (g *Gate) compileRepeats(c *Config) error {
@@ -195,7 +205,11 @@ func (g *Gate) compileAdmission(c *Config) error {
 }
 
 func (g *Gate) compileSlots(c *Config, ring *keys.Ring) (err error) {
-	g.slots, err = calendar.New(c.Slots, g.state.slots, ring)
+	sc := c.Slots
+	if sc.Alias == nil && len(g.aliases) > 0 {
+		sc.Alias = g.aliasAt
+	}
+	g.slots, err = calendar.New(sc, g.state.slots, ring)
 	return err
 }
 

@@ -173,11 +173,12 @@ func (x *exchange) outcome(now time.Time) comporta.Outcome {
 	return comporta.Outcome{Status: x.status, Result: x.result, Latency: now.Sub(x.d.since), Stream: x.stream}
 }
 
-// slot books the instant for a failure that the service itself answered. Where
-// the service asks for a longer wait, that wait is no place in the calendar.
+// slot books the instant for a failure that the service itself answered. An
+// instant of before may be nearer than the service wants now; then the service's
+// word counts, and is no place in the calendar.
 func (x *exchange) slot(atLeast time.Duration) (time.Duration, []byte) {
 	now, g := time.Now(), x.gate
-	b := g.slots.BookAt(now, &x.r, comporta.CapacityExhausted, g.load())
+	b := g.slots.BookAfterAt(now, &x.r, comporta.CapacityExhausted, g.load(), atLeast)
 	x.d.booking, x.d.Due, x.booked = b, b.Due, true
 	if x.d.Wait = b.Due.Sub(now); x.d.Wait < atLeast {
 		x.d.Wait, x.d.Due = atLeast, now.Add(atLeast)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -23,6 +24,7 @@ type Gate struct {
 	signals    comporta.Signals
 	routes     *routes
 	identifier *identity.Identifier
+	aliases    []*identity.Identifier // by the older keys of the ring, while one is rotated
 	detector   *repeat.Detector
 	table      *repeat.Table
 	admission  *admission.Controller
@@ -49,6 +51,11 @@ func (g *Gate) Identifier() *identity.Identifier { return g.identifier }
 
 // RouteOf returns the route of a request.
 func (g *Gate) RouteOf(r *comporta.Request) *Route { return &g.routes.list[r.Route] }
+
+// HasRoute reports whether a route of that name is configured, or is "other".
+func (g *Gate) HasRoute(name string) bool {
+	return slices.ContainsFunc(g.routes.list, func(r Route) bool { return r.Name == name })
+}
 
 // Decision is what the gate said of one request, and the way to tell it what
 // became of it. A Decision with ActionWait goes through Await first; one with
@@ -86,6 +93,9 @@ func (g *Gate) Begin(now time.Time, r *comporta.Request) Decision {
 	r.Route = g.routes.find(r.Method, r.Host, r.Path)
 	d := Decision{gate: g, r: r, since: now}
 	g.identifier.RankAt(now, r)
+	if len(g.aliases) > 0 && r.Client.Class == comporta.ClassAnonymous {
+		g.rankByAlias(now, r)
+	}
 	if g.routes.list[r.Route].Exempt || preflight(r) {
 		d.exempt = true
 		g.state.counters.exempt.Add(1)
@@ -110,6 +120,24 @@ func (g *Gate) Begin(now time.Time, r *comporta.Request) Decision {
 	grant := g.admission.AdmitAt(now, r, g.viewAt(now))
 	d.settleAt(now, &grant)
 	return d
+}
+
+// aliasAt names the client of r as the i-th key of the ring would, from 1 on.
+func (g *Gate) aliasAt(now time.Time, i int, r *comporta.Request) comporta.Client {
+	old := *r
+	g.aliases[i-1].IdentifyAt(now, &old)
+	return old.Client
+}
+
+// rankByAlias believes a client that was proven under a key which is about to go:
+// a rotation must not make strangers of everybody.
+func (g *Gate) rankByAlias(now time.Time, r *comporta.Request) {
+	for i := range g.aliases {
+		if c := g.aliasAt(now, i+1, r); c.Class == comporta.ClassProven {
+			r.Client.Class = comporta.ClassProven
+			return
+		}
+	}
 }
 
 // RejectAt refuses what is no proper request: a fault of its head.

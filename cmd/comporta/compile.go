@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"os"
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate"
@@ -73,6 +74,9 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	var noKeys, noClients, noGate, noProxy error
 	if c.Keys.File != "" {
 		gc.Keys, noKeys = keys.Load(c.Keys.File)
+		if info, err := os.Stat(c.Keys.File); err == nil && info.Mode().Perm()&0o077 != 0 {
+			p.log.Warn("others can read the key file, and forge tickets with it", "file", c.Keys.File, "mode", info.Mode().Perm().String())
+		}
 	}
 	gc.Clients, noClients = k.clientsOf(&c.Clients, p)
 	if noClients == nil { // with half of the clients the gate would name problems that are none

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/comporta/comporta/internal/config"
 )
 
 // held is a service that holds /slow until it is told, or until its caller leaves.
@@ -230,10 +232,9 @@ func TestDrainCancelsUpgradedConnections(t *testing.T) {
 // A server that a reload retired has its requests waited for too.
 func TestDrainWaitsForRetiredListeners(t *testing.T) {
 	h := hold(t)
-	before := free(t)
-	g := start(t, h.url, "listen: ["+before+"]\ndrain: {soft: 1h}")
+	g := start(t, h.url, "listen: ['127.0.0.1:0']\ndrain: {soft: 1h}")
 	answer := h.ask(t, g)
-	g.write(t, h.url, "listen: ["+free(t)+"]\ndrain: {soft: 1h}")
+	g.write(t, h.url, "listen: ['localhost:0']\ndrain: {soft: 1h}")
 	if problems := g.reload(t); problems != "" {
 		t.Fatal(problems)
 	}
@@ -251,16 +252,26 @@ func TestDrainWaitsForRetiredListeners(t *testing.T) {
 // What was bound is released when the start fails half-way.
 func TestStartIsAllOrNothing(t *testing.T) {
 	occupied := service(t, fine)
-	g := &gateway{log: newJournal(), access: newJournal()}
-	g.file = t.TempDir() + "/comporta.yaml"
-	first, second := free(t), strings.TrimPrefix(occupied, "http://")
-	g.write(t, occupied, "listen: ["+first+", "+second+"]")
-	a, err := newApp(g.file, loaderOf(g.file), discard(), g.access)
+	g := &gateway{file: t.TempDir() + "/comporta.yaml"}
+	second := strings.TrimPrefix(occupied, "http://")
+	g.write(t, occupied, "listen: ['127.0.0.1:0', "+second+"]")
+	a, err := newApp(g.file, loaderOf(g.file), discard(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.run(context.Background(), nil, nil); err == nil || !strings.Contains(err.Error(), second) {
+	if err := a.run(context.Background(), nil, nil); err == nil || !strings.Contains(err.Error(), "cannot listen on "+second) {
 		t.Errorf("got %v", err)
 	}
-	closed(t, first)
+	if open := a.listeners.addresses(); len(open) > 0 {
+		t.Errorf("%q are open", open)
+	}
+	next, err := a.listeners.prepare(&config.Config{Listen: []config.Listener{{Addr: "127.0.0.1:0"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := next.fresh["127.0.0.1:0"].tcp.Addr().String()
+	if err := next.abort(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, bound)
 }

@@ -181,10 +181,12 @@ func (ls *listeners) retire(old *listening, soft time.Duration) {
 	})
 }
 
-// addresses returns what the servers are bound to.
+// addresses returns what the servers that accept are bound to.
 func (ls *listeners) addresses() []string {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	var list []string
-	for _, l := range ls.all() {
+	for _, l := range ls.open {
 		list = append(list, l.tcp.Addr().String())
 	}
 	slices.Sort(list)

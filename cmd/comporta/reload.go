@@ -48,7 +48,7 @@ func (a *app) exchange() error {
 	// Requests of the old gate go on with the old proxy; only its idle
 	// connections are closed.
 	old.proxy.Close()
-	a.log.Info("reloaded")
+	a.log.Info("reloaded", "listen", a.listeners.addresses(), "upstreams", len(c.Upstream.URLs))
 	return nil
 }
 

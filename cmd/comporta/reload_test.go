@@ -97,17 +97,6 @@ func TestBadReloadKeepsTheOldGate(t *testing.T) {
 	}
 }
 
-// free returns an address of loopback that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // A changed address: the new one is open before the old one closes, and what runs
 // there ends in peace.
 func TestReloadMovesAListener(t *testing.T) {
@@ -119,22 +108,26 @@ func TestReloadMovesAListener(t *testing.T) {
 		}
 		fine(w, r)
 	})
-	before, after := free(t), free(t)
-	g := start(t, upstream, "listen: ["+before+"]")
+	g := start(t, upstream, "listen: ['127.0.0.1:0']")
 	slow := make(chan string, 1)
 	go func() {
-		status, body := g.get("http://" + before + "/slow")
+		status, body := g.get(g.url + "/slow")
 		slow <- fmt.Sprint(status, " ", body)
 	}()
 	<-arrived
-	g.write(t, upstream, "listen: ["+after+"]")
+	g.write(t, upstream, "listen: ['localhost:0']") // the same machine by another address
 	if problems := g.reload(t); problems != "" {
 		t.Fatal(problems)
 	}
-	if status, body := g.get("http://" + after + "/"); status != http.StatusOK {
+	var reloaded struct{ Listen []string }
+	g.log.await(t, "reloaded", &reloaded)
+	if len(reloaded.Listen) != 1 || "http://"+reloaded.Listen[0] == g.url {
+		t.Fatalf("got %q", reloaded.Listen)
+	}
+	if status, body := g.get("http://" + reloaded.Listen[0] + "/"); status != http.StatusOK {
 		t.Errorf("the new address: %d %s", status, body)
 	}
-	closed(t, before)
+	closed(t, strings.TrimPrefix(g.url, "http://"))
 	close(leave)
 	if got := <-slow; got != "200 fine" {
 		t.Errorf("the request on the old address: %s", got)

@@ -24,6 +24,14 @@ type Booking struct {
 // most Horizon away. It must follow LookAt, and says by itself that r was
 // refused, for which reason and how full the house was. It does not allocate.
 func (c *Calendar) BookAt(now time.Time, r *comporta.Request, reason comporta.Reason, load Load) Booking {
+	return c.BookAfterAt(now, r, reason, load, 0)
+}
+
+// BookAfterAt is BookAt for a service that says itself how long a client should
+// stay away at least: a new instant is not earlier than that, and those who are
+// refused together still return one after the other. An instant that was given
+// before stays.
+func (c *Calendar) BookAfterAt(now time.Time, r *comporta.Request, reason comporta.Reason, load Load, atLeast time.Duration) Booking {
 	s := c.state
 	s.refused(r, reason, load)
 	s.rollAt(now)
@@ -42,7 +50,7 @@ func (c *Calendar) BookAt(now time.Time, r *comporta.Request, reason comporta.Re
 		v.flags |= slotAged
 		v.attempt = attemptOf(r, old.attempt)
 	}
-	c.book(now, r, &v)
+	c.book(now, r, &v, min(atLeast, MaxHorizon))
 	s.due.add(v.due, v.lane(), 1)
 	s.taken.Add(1)
 	s.file(op, v, ms)
@@ -101,7 +109,7 @@ func attemptOf(r *comporta.Request, before int) int {
 
 // book chooses the instant of v. Under the table's lock, so that one operation
 // never gets two.
-func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot) {
+func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot, atLeast time.Duration) {
 	s := c.state
 	sd := sideOf(&r.Client, r.Slot.Disobedient)
 	if sd == believed {
@@ -115,7 +123,8 @@ func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot) {
 	m := t.lock(key)
 	defer m.Unlock()
 	// No booking ends later than that; what it says of shares ends with them.
-	rec := t.open(key, sec+int64((c.horizon+max(c.grace, c.horizon/10))/time.Second)+1)
+	horizon := max(c.horizon, atLeast)
+	rec := t.open(key, sec+int64((horizon+max(c.grace, horizon/10))/time.Second)+1)
 	n, free := rec.bookings(sec)
 	// The unbelieved have no class to lose, so what they lose is their place.
 	outcast := r.Slot.Disobedient && !r.Client.Class.Believed()
@@ -125,7 +134,7 @@ func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot) {
 	if free < 0 {
 		v.flags |= slotPlain
 	}
-	due := c.instant(now, r, rec, sd, free >= 0)
+	due := c.instant(now, r, rec, sd, atLeast, free >= 0)
 	v.due = due / 1e6
 	v.window = c.windowOf(time.Duration(due - ns))
 	if free >= 0 {
@@ -135,8 +144,8 @@ func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot) {
 
 // instant chooses by the mode, in Unix nanoseconds. Cutting the result to whole
 // milliseconds never makes it early.
-func (c *Calendar) instant(now time.Time, r *comporta.Request, rec *record, sd side, inShare bool) (due int64) {
-	floor := (now.Add(c.base).UnixNano() + 999_999) / 1e6 * 1e6
+func (c *Calendar) instant(now time.Time, r *comporta.Request, rec *record, sd side, atLeast time.Duration, inShare bool) (due int64) {
+	floor := (now.Add(max(c.base, atLeast)).UnixNano() + 999_999) / 1e6 * 1e6
 	switch {
 	case c.mode == ModeHash:
 		h := c.state.seed.Start().Uint(r.Client.Key).Name()
@@ -144,7 +153,7 @@ func (c *Calendar) instant(now time.Time, r *comporta.Request, rec *record, sd s
 	case c.mode == ModeSpread || !inShare:
 		return c.within(floor, now, pick(r.Slot.Operation, c.spreadOf()))
 	}
-	return c.place(floor, now, r.Slot.Operation, rec, sd)
+	return c.place(floor, now, r.Slot.Operation, rec, sd, atLeast > c.base)
 }
 
 // within returns the instant d after floor, or less if the horizon is nearer.
@@ -175,8 +184,10 @@ func (c *Calendar) spreadOf() time.Duration {
 	return min(max(width, spreadWidth), c.horizon-c.base)
 }
 
-// place takes a place in the schedule of a side, as near as the client's share allows.
-func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd side) (due int64) {
+// place takes a place in the schedule of a side, as near as the client's share
+// allows. A place that lies ahead for another reason is taken ahead too: moving
+// the schedule there would make everybody wait for what one client was told.
+func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd side, ahead bool) (due int64) {
 	s := c.state
 	w, cost, round := &s.words[sd], s.costOf(sd, now.Unix()), s.countClient(rec, sd)
 	latest, horizon := c.latest(floor, now)
@@ -190,6 +201,9 @@ func (c *Calendar) place(floor int64, now time.Time, op uint64, rec *record, sd 
 	}
 	var ok bool
 	begin := share
+	if ahead {
+		begin = max(begin, floor)
+	}
 	if begin > latest {
 		begin = edge
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/keys"
 )
 
@@ -50,6 +51,10 @@ type Config struct {
 	// MaxHorizon, in whole seconds (rounded up). A tenth of the wait counts if it
 	// is longer. 0 means 5 s.
 	Grace time.Duration
+	// Alias names the client of r as key i of the ring would have named it, i from
+	// 1 on: where names hang on the ring's first key, a ticket of before a rotation
+	// was written for the older name. nil: names do not hang on the ring.
+	Alias func(now time.Time, i int, r *comporta.Request) comporta.Client
 }
 
 // Calendar books instants by one configuration. It is immutable but for its
@@ -61,12 +66,13 @@ type Calendar struct {
 	grace   time.Duration
 	state   *State
 	signers []*signer
+	alias   func(now time.Time, i int, r *comporta.Request) comporta.Client
 }
 
 // New compiles a calendar over a state, signing with the first key of the ring
 // and honouring all of them. The error joins every problem found.
 func New(cfg Config, state *State, ring *keys.Ring) (*Calendar, error) {
-	c := &Calendar{mode: cfg.Mode, base: cfg.Base, horizon: cfg.Horizon, grace: cfg.Grace, state: state}
+	c := &Calendar{mode: cfg.Mode, base: cfg.Base, horizon: cfg.Horizon, grace: cfg.Grace, alias: cfg.Alias, state: state}
 	c.setDefaults()
 	problems := c.problems()
 	if state == nil {

@@ -36,7 +36,7 @@ func (c *Calendar) LookAt(now time.Time, r *comporta.Request) Ticket {
 	ms := now.UnixMilli()
 	var t Ticket
 	if r.Ticket != "" {
-		t = c.verify(ms, r)
+		t = c.verify(now, r)
 	}
 	if !t.Authentic && ms > s.quiet.Load() {
 		return t

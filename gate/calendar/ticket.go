@@ -76,14 +76,15 @@ func newSigner(key keys.Key) *signer {
 }
 
 // sum returns the MAC of a ticket's head for the operation of r.
-func (s *signer) sum(head *[ticketHead]byte, r *comporta.Request) [ticketMAC]byte {
+// The client is that of r, as the key's time named it.
+func (s *signer) sum(head *[ticketHead]byte, r *comporta.Request, client *comporta.Client) [ticketMAC]byte {
 	m, ok := s.pool.Get().(*macState)
 	if !ok {
 		return [ticketMAC]byte{} // cannot be: the pool holds nothing else
 	}
 	m.mac.Reset()
 	m.n = copy(m.buf[:], head[:])
-	m.client(&r.Client)
+	m.client(client)
 	m.part(r.Method)
 	m.part(r.Host)
 	m.part(r.Path)
@@ -152,7 +153,7 @@ func (c *Calendar) AppendTicket(dst []byte, r *comporta.Request, b Booking) []by
 	if b.slot.flags&slotPlain != 0 {
 		head[13] |= ticketPlain
 	}
-	mac := s.sum(head, r)
+	mac := s.sum(head, r, &r.Client)
 	copy(raw[ticketHead:], mac[:])
 	dst = append(dst, ticketPrefix...)
 	return base64.RawURLEncoding.AppendEncode(dst, raw[:])
@@ -160,7 +161,8 @@ func (c *Calendar) AppendTicket(dst []byte, r *comporta.Request, b Booking) []by
 
 // verify reads the ticket of r. What is not ours, not of this operation or too
 // late to be of use counts as absent, and is counted.
-func (c *Calendar) verify(now int64, r *comporta.Request) Ticket {
+func (c *Calendar) verify(at time.Time, r *comporta.Request) Ticket {
+	now := at.UnixMilli()
 	stats := &c.state.counters
 	raw, ok := decodeTicket(r.Ticket)
 	if !ok {
@@ -169,9 +171,13 @@ func (c *Calendar) verify(now int64, r *comporta.Request) Ticket {
 	}
 	head := (*[ticketHead]byte)(raw[:])
 	known, genuine := false, false
-	for _, s := range c.signers {
+	for i, s := range c.signers {
 		if s.id == [4]byte(head[:4]) {
-			mac := s.sum(head, r)
+			client := r.Client
+			if i > 0 && c.alias != nil {
+				client = c.alias(at, i, r)
+			}
+			mac := s.sum(head, r, &client)
 			known, genuine = true, genuine || hmac.Equal(mac[:], raw[ticketHead:])
 		}
 	}

@@ -155,6 +155,10 @@ func (a *api) shed(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &req) {
 		return
 	}
+	if req.Route != "" && !a.Gate().HasRoute(req.Route) {
+		fail(w, http.StatusUnprocessableEntity, fmt.Sprintf("there is no route %q: name one of the configuration, or other for what matches none", req.Route))
+		return
+	}
 	now := time.Now()
 	l, err := a.Gate().State().ShedAt(now, gate.Lever{
 		Route: req.Route, Client: req.Client, Version: req.Version, Percent: req.Percent, Until: now.Add(seconds(req.TTLS)),

@@ -211,21 +211,22 @@ func TestShed(t *testing.T) {
 func TestShedBounds(t *testing.T) {
 	s := newStand(t, "")
 	for body, status := range map[string]int{
-		``:                                       400,
-		`[]`:                                     400,
-		`{"route":1,"percent":1,"ttl_s":1}`:      400,
-		`{"route":"a","percentage":1}`:           400,
-		`{"route":"a","percent":1,"ttl_s":1}}`:   400,
-		`{"route":"a","percent":1,"ttl_s":1} {}`: 400,
+		``:                                  400,
+		`[]`:                                400,
+		`{"route":1,"percent":1,"ttl_s":1}`: 400,
+		`{"route":"other","percentage":1}`:  400,
+		`{"route":"other","percent":1,"ttl_s":1}}`:                       400,
+		`{"route":"other","percent":1,"ttl_s":1} {}`:                     400,
 		`{"route":"` + strings.Repeat("a", maxBody) + `"}`:               400,
 		`{"percent":1,"ttl_s":1}`:                                        422,
-		`{"route":"a","percent":0,"ttl_s":1}`:                            422,
-		`{"route":"a","percent":101,"ttl_s":1}`:                          422,
-		`{"route":"a","percent":1,"ttl_s":0}`:                            422,
-		`{"route":"a","percent":1,"ttl_s":-1}`:                           422,
-		`{"route":"a","percent":1,"ttl_s":86401}`:                        422,
-		`{"route":"a","percent":1,"ttl_s":9223372036854775807}`:          422,
-		`{"route":"a","percent":1,"ttl_s":18446744074}`:                  422, // would come round as a short time
+		`{"route":"other","percent":0,"ttl_s":1}`:                        422,
+		`{"route":"none","percent":1,"ttl_s":1}`:                         422,
+		`{"route":"other","percent":101,"ttl_s":1}`:                      422,
+		`{"route":"other","percent":1,"ttl_s":0}`:                        422,
+		`{"route":"other","percent":1,"ttl_s":-1}`:                       422,
+		`{"route":"other","percent":1,"ttl_s":86401}`:                    422,
+		`{"route":"other","percent":1,"ttl_s":9223372036854775807}`:      422,
+		`{"route":"other","percent":1,"ttl_s":18446744074}`:              422, // would come round as a short time
 		`{"client":"b","version":"c/1.0.0","percent":100,"ttl_s":86400}`: 201,
 	} {
 		if w := s.ask("POST", "/api/v1/shed", body); w.Code != status {
@@ -273,7 +274,7 @@ func TestAudit(t *testing.T) {
 	s.fault = errors.New("no")
 	for _, call := range []struct{ method, path, body string }{
 		{"POST", "/-/reload", ""},
-		{"POST", "/api/v1/shed", `{"route":"a","percent":5,"ttl_s":1}`},
+		{"POST", "/api/v1/shed", `{"route":"other","percent":5,"ttl_s":1}`},
 		{"POST", "/api/v1/shed", `{"percent":5,"ttl_s":1}`},
 		{"DELETE", "/api/v1/shed/1", ""},
 		{"DELETE", "/api/v1/shed/7", ""},
