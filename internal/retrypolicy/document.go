@@ -31,8 +31,10 @@ type Document struct {
 	// has. 1 and more.
 	Version uint64
 	Limits
-	// PerSuccess (0 to 1) and Burst (0 to 1000) are the budget of repeats.
-	PerSuccess, Burst *float64
+	// PerSuccess (0 to 1) and Burst (0 to 1000) are the budget of repeats; nil
+	// when not said.
+	PerSuccess *float64
+	Burst      *int
 	// Poll is how often a client should look, 1 s to 24 h; 0 when not said.
 	Poll time.Duration
 	// Minimum is the oldest version that is still served, of the program that it

@@ -129,10 +129,7 @@ func (r *reader) limit(l *Limits, name string, v value) (known bool) {
 			l.RetriesEnabled = &enabled
 		}
 	case "max_attempts":
-		if n, ok := r.whole(v, 1, MaxAttempts, "1 means no retry"); ok {
-			attempts := int(n)
-			l.MaxAttempts = &attempts
-		}
+		l.MaxAttempts = r.count(v, 1, MaxAttempts, "1 means no retry")
 	case "min_wait_ms":
 		l.MinWait = r.millis(v, 0)
 	case "max_wait_ms":
@@ -149,9 +146,9 @@ func (r *reader) budget(doc *Document, v value) {
 	r.object(v, func(name string, v value) bool {
 		switch name {
 		case "per_success":
-			doc.PerSuccess = r.number(v, 1, "0.1 allows one repeat for ten successes")
+			doc.PerSuccess = r.share(v, "0.1 allows one repeat for ten successes")
 		case "burst":
-			doc.Burst = r.number(v, MaxBurst, "10 allows ten repeats before any success")
+			doc.Burst = r.count(v, 0, MaxBurst, "10 allows ten repeats before any success")
 		default:
 			return false
 		}
@@ -277,11 +274,20 @@ func (r *reader) millis(v value, least int64) *time.Duration {
 	return &d
 }
 
-// number reads a number within 0 and most.
-func (r *reader) number(v value, most float64, hint string) *float64 {
+func (r *reader) count(v value, least, most int64, hint string) *int {
+	n, ok := r.whole(v, least, most, hint)
+	if !ok {
+		return nil
+	}
+	count := int(n)
+	return &count
+}
+
+// share reads a number within 0 and 1.
+func (r *reader) share(v value, hint string) *float64 {
 	f, err := strconv.ParseFloat(string(v.raw), 64)
-	if err != nil || !(f >= 0 && f <= most) {
-		r.bad(v.at, v.key, "%s is no number within 0 and %v; %s", shorten(v.raw), most, hint)
+	if err != nil || !(f >= 0 && f <= 1) {
+		r.bad(v.at, v.key, "%s is no share within 0 and 1; %s", shorten(v.raw), hint)
 		return nil
 	}
 	return &f

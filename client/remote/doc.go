@@ -1,0 +1,24 @@
+// Package remote is the switch by which a service calms its clients down without
+// a new release of them.
+//
+// # Basics
+//
+// A [Switch] keeps what the service last said about repeats. It learns it in two
+// ways: [Switch.Run] looks at the policy document again and again, at most once in
+// a while, with jitter, and asking only whether it has changed; and
+// [Switch.HeardAt] takes the header Retry-Policy off a refusal, so that an
+// incident does not wait for the next look. [Switch.LimitsAt] returns what applies
+// to a call: one load, no lock. The last document is kept in a file, so that a
+// client which starts in the middle of an incident is calm from its first call.
+//
+// # Caveats
+//
+// What the service says can only tighten: fewer attempts, less time, longer
+// waits, a smaller budget than Config allows. So [Limits.Cap] is raised and never
+// lowered, since a lower cap would mean quicker repeats.
+//
+// A document that is absent, cannot be read, or is older than the one in force
+// changes nothing; an outage of the service that publishes it least of all. By
+// the same rule a version that was published too high by mistake stays in force
+// until a higher one comes.
+package remote
