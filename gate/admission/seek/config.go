@@ -62,3 +62,14 @@ func (c Config) normal() (Config, error) {
 	}
 	return c, errors.Join(problems...)
 }
+
+// Ceiling returns the highest limit that a [Limit] of this configuration can
+// reach: Max, or what stands for it. It is 0 when the configuration contradicts
+// itself.
+func (c Config) Ceiling() int {
+	c, err := c.normal()
+	if err != nil {
+		return 0
+	}
+	return c.Max
+}

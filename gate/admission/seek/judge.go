@@ -120,9 +120,10 @@ func (s *seeker) rememberVariation(r reading, q float64) {
 //
 // It moves once enough successes are gathered, over several windows if need be:
 // the mean of few is mostly below the true one when a few answers are costly, and
-// a baseline that falls faster than it rises would sink to the cheap ones.
-// A window in which in-flight leapt, or the next one, has seen the quick answers of those who came
-// in and not yet the slow ones, so it teaches nothing but the very first guess.
+// a baseline that falls faster than it rises would sink to the cheap ones. A
+// window in which in-flight leapt, and the next one, have seen the quick answers
+// of those who came in and not yet the slow ones, so they teach nothing but the
+// very first guess.
 func (s *seeker) learnBaseline(r reading) (warm bool) {
 	warm = !s.known && float64(s.steady) < warmth*max(1, s.cv2)
 	s.seen += r.good
@@ -131,6 +132,9 @@ func (s *seeker) learnBaseline(r reading) (warm bool) {
 			s.baseline = max(s.baseline, r.mean)
 		}
 		return warm
+	}
+	if !r.bound {
+		s.calmSeen += r.good
 	}
 	if warm {
 		s.steady += r.good
@@ -182,7 +186,9 @@ func (s *seeker) judgeFree(r reading, q float64, warm bool) {
 	}
 	flat := s.boughtNothing(r)
 	if flat {
-		s.baseline, s.known = min(s.baseline, s.grown.mean), true
+		// Little's law sees those who are still inside; the mean, while
+		// in-flight grows, only the quick ones.
+		s.baseline, s.known = min(s.baseline, max(s.grown.mean, s.grown.flight/s.grown.rate)), true
 		q = r.mean / s.baseline
 	}
 	switch {
@@ -301,7 +307,7 @@ func (s *seeker) judgeHigh(r reading, q float64) {
 		// Room for chance: the load that just fitted must not be refused when
 		// it comes back in a bunch.
 		s.level = s.bounded(max(s.level, s.base+2+math.Sqrt(s.base)))
-	case q <= 1.15 || q <= tolerance && s.ebar > worth:
+	case q <= 1.15 && s.calmSeen >= warmth || q <= tolerance && s.ebar > worth:
 		s.mode, s.prev, s.streak = ModeFree, s.level, 1
 		s.set(max(s.level+1, 1.1*s.level))
 	case s.high >= 3:

@@ -69,8 +69,7 @@ func (l *Limit) DoneAt(now time.Time, inflight int, latency time.Duration, drop 
 	l.mu.Unlock()
 }
 
-// RefusedAt tells that a request was refused, or had to wait, for want of this
-// limit. Refusals for other reasons (a rate rule, an operator's shed, a
+// RefusedAt tells that a request was refused for want of this limit. Refusals for other reasons (a rate rule, an operator's shed, a
 // withheld reserve) must not be told: they would make the limit grow.
 func (l *Limit) RefusedAt(time.Time) { l.refused.Add(1) }
 

@@ -39,6 +39,7 @@ type seeker struct {
 	seen     int       // successes judged so far
 	steady   int       // successes of windows whose mean the first baseline is
 	total    float64   // their latencies, seconds
+	calmSeen int       // successes of windows in which the limit was not felt
 	calm     calm      // what the baseline moves by next
 	mean     float64   // latency in the latest window, seconds
 	cv2      float64   // squared coefficient of variation, remembered
@@ -117,7 +118,7 @@ func (s *seeker) wanted(cv2 float64) int {
 	switch {
 	case s.fresh && s.mode == ModeFree:
 		return freshNeed
-	case s.mode == ModeTest:
+	case s.mode == ModeTest, s.mode == ModeOut:
 		return precise(cv2)
 	default:
 		return int(min(max(300*cv2, 100), mostNeed))

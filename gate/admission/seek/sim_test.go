@@ -382,8 +382,8 @@ func (h *histogram) add(x float64) {
 
 func (h *histogram) quantile(q float64) float64 {
 	want, sum := int(q*float64(h.total)), 0
-	for i, n := range h.bins {
-		if sum += n; sum > want {
+	for i := range h.bins {
+		if sum += h.bins[i]; sum > want {
 			return 1e-5 * math.Pow(1.02, float64(i)+.5)
 		}
 	}

@@ -109,6 +109,7 @@ func (l *Limit) Restore(st State) {
 	}
 	if st.Baseline > 0 && st.Baseline <= time.Hour {
 		s.baseline, s.known = st.Baseline.Seconds(), true
+		s.seen, s.calmSeen = max(s.seen, childhood), max(s.calmSeen, warmth)
 	}
 	l.publish()
 }
