@@ -19,30 +19,50 @@ var answered = comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Lat
 type crowd struct {
 	*asker
 
-	gate  *gate.Gate
-	now   time.Time
-	i     int           // the next original
-	again bool          // its turn is not now
-	age   int           // of what is asked again, in originals
-	step  time.Duration // from one original to the next
+	decide decider
+	now    time.Time
+	i      int           // the next original
+	again  bool          // its turn is not now
+	age    int           // of what is asked again, in originals
+	step   time.Duration // from one original to the next
 }
 
-// newCrowd brings the fingerprints of clients into a gate that has the default
-// configuration.
-func newCrowd(live, clients int) (*crowd, error) {
+// decider makes one decision, with the release and the outcome.
+type decider interface {
+	decide(now time.Time, r *comporta.Request) error
+	forgotten() uint64 // fingerprints that were alive
+}
+
+// whole is the gate with its default configuration.
+type whole struct{ *gate.Gate }
+
+func newWhole() (decider, error) {
 	g, err := gate.New(gate.Config{}, nil)
-	if err != nil {
-		return nil, err
+	return whole{g}, err
+}
+
+func (w whole) decide(now time.Time, r *comporta.Request) error {
+	d := w.Begin(now, r)
+	if d.Action != comporta.ActionAdmit {
+		return errRefused
 	}
+	d.FinishAt(now, answered)
+	return nil
+}
+
+func (w whole) forgotten() uint64 { return w.StatsAt(time.Now()).SightingsEvicted }
+
+// newCrowd brings the fingerprints of clients before a decider.
+func newCrowd(live, clients int, d decider) (*crowd, error) {
 	c := &crowd{
-		asker: newPopulation(clients).asker(), gate: g, now: time.Now(),
+		asker: newPopulation(clients).asker(), decide: d, now: time.Now(),
 		i: live / 4, age: live / 4, step: 80 * time.Second / time.Duration(live),
 	}
 	if err := c.run(2 * live); err != nil {
 		return nil, err
 	}
 	// A table that forgets would make the decision cheaper than it is.
-	if n := g.StatsAt(c.now).SightingsEvicted; n > uint64(live/100) {
+	if n := d.forgotten(); n > uint64(live/100) {
 		return nil, fmt.Errorf("%d of %d fingerprints were forgotten", n, live)
 	}
 	return c, nil
@@ -63,16 +83,13 @@ func (c *crowd) next() *comporta.Request {
 	return c.ask(i)
 }
 
-// run makes n decisions, each with identity, slot, sighting and admission, and
-// the release with the outcome.
+// run makes n decisions.
 func (c *crowd) run(n int) error {
 	for range n {
 		r := c.next()
-		d := c.gate.Begin(c.now, r)
-		if d.Action != comporta.ActionAdmit {
-			return errRefused
+		if err := c.decide.decide(c.now, r); err != nil {
+			return err
 		}
-		d.FinishAt(c.now, answered)
 	}
 	return nil
 }

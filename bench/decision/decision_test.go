@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate"
 )
 
 func subjectOf(samples ...sample) *subject { return &subject{name: "it", samples: samples} }
@@ -81,21 +82,25 @@ func TestSpendTendsUnmeasured(t *testing.T) {
 // The crowd is what it says: every other request an original, the rest polls,
 // and nobody is forgotten.
 func TestCrowd(t *testing.T) {
-	c, err := newCrowd(20_000, 1000)
+	w, err := gate.New(gate.Config{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCrowd(20_000, 1000, whole{w})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 1000 {
 		for _, want := range []comporta.Kind{comporta.KindOriginal, comporta.KindPoll} {
 			r := c.next()
-			d := c.gate.Begin(c.now, r)
+			d := w.Begin(c.now, r)
 			if c.r.Sighting.Kind != want {
 				t.Fatalf("sighting %+v, want %v", c.r.Sighting, want)
 			}
 			d.FinishAt(c.now, answered)
 		}
 	}
-	if n := c.gate.StatsAt(c.now).SightingsEvicted; n > 0 {
+	if n := w.StatsAt(c.now).SightingsEvicted; n > 0 {
 		t.Errorf("%d sightings were evicted", n)
 	}
 }

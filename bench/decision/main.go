@@ -96,21 +96,29 @@ func measured(o *options) (*result, error) {
 }
 
 func (r *result) addDecisions(o *options) error {
-	c, err := newCrowd(o.live, o.clients)
-	if err != nil {
-		return err
-	}
-	strangers, err := newCrowd(o.live, o.live)
-	if err != nil {
-		return err
+	crowds := [3]*crowd{}
+	for i, c := range [3]struct {
+		make    func() (decider, error)
+		clients int
+	}{{newParts, o.clients}, {newWhole, o.clients}, {newWhole, o.live}} {
+		d, err := c.make()
+		if err != nil {
+			return err
+		}
+		if crowds[i], err = newCrowd(o.live, c.clients, d); err != nil {
+			return err
+		}
 	}
 	h, err := newFullHouse(o.clients)
 	if err != nil {
 		return err
 	}
-	r.admit = &subject{name: fmt.Sprintf("admit and release, %d live fingerprints", o.live), run: c.run}
+	r.admit = &subject{name: fmt.Sprintf("identity, repeat, admission and release, %d live fingerprints", o.live), run: crowds[0].run}
 	r.refuse = &subject{name: "refuse, with an instant and its ticket", run: h.run, tend: h.tend, chunk: refusalChunk}
-	r.others = []*subject{{name: "admit and release, a client for every fingerprint", run: strangers.run}}
+	r.others = []*subject{
+		{name: "the whole decision and its release", run: crowds[1].run},
+		{name: "the whole decision, a client for every fingerprint", run: crowds[2].run},
+	}
 	return nil
 }
 
