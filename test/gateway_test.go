@@ -5,10 +5,10 @@ package test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -68,16 +68,15 @@ type gateway struct {
 	log  output
 }
 
-// serve starts `comporta serve` with the given arguments, on ports of its own,
-// waits until it is ready, and stops it when the test ends.
+// serve starts `comporta serve` with the given arguments, on ports that are free,
+// waits until it says that it serves, and stops it when the test ends.
 func serve(t *testing.T, args ...string) *gateway {
 	t.Helper()
 	if binary == "" {
 		t.Skip("cmd/comporta does not exist yet")
 	}
-	listen, admin := freeAddr(t), freeAddr(t)
-	g := &gateway{url: "http://" + listen, admin: "http://" + admin, done: make(chan struct{})}
-	args = append([]string{"serve", "-listen", listen, "-admin", admin}, args...)
+	g := &gateway{done: make(chan struct{})}
+	args = append([]string{"serve", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
 	g.cmd = exec.Command(binary, args...)
 	g.cmd.Dir = t.TempDir()
 	g.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else it takes a second to end
@@ -179,34 +178,28 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// await returns when /readyz says so.
+// await returns when the gateway says that it serves, and learns where.
 func (g *gateway) await(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	eventually(t, "it serves", func() bool {
 		select {
 		case <-g.done:
 			t.Fatalf("the gateway ended before it was ready: %v", g.err)
-		case <-ctx.Done():
-			t.Fatal("the gateway is not ready after 15 s")
-		case <-tick.C:
+		default:
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.admin+"/readyz", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
+		for line := range strings.Lines(g.log.String()) {
+			var said struct {
+				Msg    string   `json:"msg"`
+				Listen []string `json:"listen"`
+				Admin  []string `json:"admin"`
+			}
+			if strings.HasSuffix(line, "\n") && json.Unmarshal([]byte(line), &said) == nil && said.Msg == "serving" {
+				g.url, g.admin = "http://"+said.Listen[0], "http://"+said.Admin[0]
+				return true
+			}
 		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			continue // not listening yet
-		}
-		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return
-		}
-	}
+		return false
+	})
 }
 
 // stop sends SIGTERM, waits, and demands an orderly exit. Safe to call twice.
@@ -261,17 +254,6 @@ func curl(t *testing.T, args ...string) string {
 		t.Fatalf("curl %q: %v\n%s", args, err, out)
 	}
 	return string(out)
-}
-
-// freeAddr returns an address of loopback on which nothing listens right now.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // output collects what a process writes while others may read it.

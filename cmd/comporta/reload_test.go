@@ -152,14 +152,14 @@ func closed(t *testing.T, addr string) {
 
 // No request fails because of a reload.
 func TestReloadUnderLoad(t *testing.T) {
-	const reloads, rate, length = 20, 300, 3 * time.Second
+	const reloads, rate, between = 20, 300, 40 // requests a second, and between two reloads: about three seconds in all
 	upstream := service(t, fine)
 	g := start(t, upstream, "admission: {capacity: 500}\naccess_log: {format: off}")
 	g.client.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
 	var failures, served atomic.Int64
 	var first atomic.Value
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), length)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	wg.Go(func() {
 		tick := time.NewTicker(time.Second / rate)
@@ -181,17 +181,24 @@ func TestReloadUnderLoad(t *testing.T) {
 			})
 		}
 	})
-	tick := time.NewTicker(length / (reloads + 1))
-	defer tick.Stop()
+	progress := func(more int64) {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for want := served.Load() + more; served.Load() < want && failures.Load() == 0 && ctx.Err() == nil; {
+			<-tick.C
+		}
+	}
 	for i := range reloads {
-		<-tick.C
+		progress(between)
 		g.write(t, upstream, fmt.Sprintf("admission: {capacity: %d}\naccess_log: {format: off}\nroutes: [{match: /%d, name: one}]", 500+i, i))
 		if problems := g.reload(t); problems != "" {
 			t.Fatal(problems)
 		}
 	}
+	progress(between)
+	cancel()
 	wg.Wait()
-	if failures.Load() > 0 || served.Load() < rate {
+	if failures.Load() > 0 || served.Load() < reloads*between {
 		t.Errorf("%d failed, the first: %v; %d served", failures.Load(), first.Load(), served.Load())
 	}
 	if got := g.status(t); got.Capacity != 500+reloads-1 || got.Inflight != 0 {
