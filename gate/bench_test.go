@@ -102,3 +102,35 @@ func BenchmarkAdmitLive(b *testing.B) {
 		ask()
 	}
 }
+
+// BenchmarkRefuse is a refusal with its booking and its ticket, of a full house.
+func BenchmarkRefuse(b *testing.B) {
+	const clients = 50_000
+	g, r := benchGate(b, Config{Admission: Admission{Capacity: 1, QueueWait: -1}}), request("/")
+	now := time.Now()
+	holder := g.Begin(now, request("/hold"))
+	keys, key := make([]string, clients), []string{""}
+	for i := range keys {
+		keys[i] = fmt.Sprintf("client-%016x", uint64(i)*0x9e3779b97f4a7c15)
+	}
+	paths := make([]string, 64)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/v1/orders/%d", i)
+	}
+	r.Header["X-Api-Key"], r.ID = key, "5e9a0d1c77f24b8e"
+	var ticket [64]byte
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		i++
+		j := clients + i - i&1*5000 // every other one comes again, early
+		key[0], r.Path = keys[j%clients], paths[j/clients%len(paths)]
+		r.Client, r.Sighting, r.Slot = comporta.Client{}, comporta.Sighting{}, comporta.Slot{}
+		now = now.Add(100 * time.Microsecond)
+		d := g.Begin(now, r)
+		if len(d.AppendTicket(ticket[:0])) == 0 {
+			b.Fatal("no ticket")
+		}
+	}
+	holder.FinishAt(now, comporta.Outcome{Status: 200})
+}
