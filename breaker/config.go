@@ -117,7 +117,7 @@ func orDefault[T comparable](v *T, otherwise T) {
 	}
 }
 
-func (c *Config) check() error {
+func (c Config) check() error {
 	var problems []error
 	bad := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("breaker: "+format, args...))

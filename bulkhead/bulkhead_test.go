@@ -219,9 +219,9 @@ func TestFirstComeFirstServed(t *testing.T) {
 		for i := range 5 {
 			ctx := t.Context()
 			if i == 2 { // leaves from the middle
-				c, cancel := context.WithTimeout(ctx, time.Second)
-				defer cancel()
-				ctx = c
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				t.Cleanup(cancel)
 			}
 			wg.Go(func() {
 				p, err := b.Acquire(ctx)
@@ -339,10 +339,11 @@ func TestAllocations(t *testing.T) {
 	b := newBulkhead(t, Config{Limit: 4, Queue: 4})
 	ctx := t.Context()
 	take(t, b).Release()
-	if n := testing.AllocsPerRun(1000, func() {
+	pass := func() {
 		p, _ := b.Acquire(ctx)
 		p.Release()
-	}); n != 0 {
+	}
+	if n := testing.AllocsPerRun(1000, pass); n != 0 {
 		t.Errorf("a permit: %v allocations", n)
 	}
 	b = newBulkhead(t, Config{})

@@ -122,7 +122,7 @@ func orDefault[T comparable](v *T, otherwise T) {
 	}
 }
 
-func (c *Config) check() error {
+func (c Config) check() error {
 	var problems []error
 	bad := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("remote: "+format, args...))

@@ -99,7 +99,7 @@ func (s *Switch) look(ctx context.Context) (asked time.Duration, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("remote: %w", err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // what could be read was read
+	defer resp.Body.Close()
 	now := time.Now()
 	s.HeardAt(now, resp.Header)
 	switch resp.StatusCode {

@@ -58,7 +58,7 @@ type Limits struct {
 
 // Attempts returns how many attempts the limits allow: 1 when repeats are
 // switched off, 0 when they say nothing.
-func (l *Limits) Attempts() int {
+func (l Limits) Attempts() int {
 	switch {
 	case l.RetriesEnabled != nil && !*l.RetriesEnabled:
 		return 1

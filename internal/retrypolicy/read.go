@@ -12,22 +12,22 @@ import (
 	"github.com/comporta/comporta"
 )
 
-// Problem is one fault of a document.
-type Problem struct {
+// DocumentError is one fault of a document.
+type DocumentError struct {
 	Line, Col int    // from 1, in bytes
 	Key       string // like routes./orders.max_attempts; empty for the document itself
 	Text      string // what is wrong, and what would be right
 }
 
-func (p *Problem) Error() string {
-	if p.Key == "" {
-		return fmt.Sprintf("%d:%d: %s", p.Line, p.Col, p.Text)
+func (e *DocumentError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Text)
 	}
-	return fmt.Sprintf("%d:%d: %s: %s", p.Line, p.Col, p.Key, p.Text)
+	return fmt.Sprintf("%d:%d: %s: %s", e.Line, e.Col, e.Key, e.Text)
 }
 
 // Parse reads a document as a client does: keys that it does not know are
-// ignored. The error joins a *Problem for each fault; a document with a fault in
+// ignored. The error joins a *DocumentError for each fault; a document with a fault in
 // what is known is no document.
 func Parse(data []byte) (*Document, error) { return read(data, false) }
 
@@ -45,7 +45,7 @@ type reader struct {
 func read(data []byte, strict bool) (*Document, error) {
 	r := &reader{data: data, strict: strict}
 	if len(data) > MaxSize {
-		r.bad(0, "", "the document has %d bytes; clients read %d", len(data), MaxSize)
+		r.badf(0, "", "the document has %d bytes; clients read %d", len(data), MaxSize)
 		return nil, errors.Join(r.problems...)
 	}
 	doc := new(Document)
@@ -58,11 +58,11 @@ func read(data []byte, strict bool) (*Document, error) {
 	return doc, nil
 }
 
-func (r *reader) bad(offset int, key, format string, args ...any) {
+func (r *reader) badf(offset int, key, format string, args ...any) {
 	before := r.data[:min(offset, len(r.data))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	col := len(before) - bytes.LastIndexByte(before, '\n')
-	r.problems = append(r.problems, &Problem{line, col, key, fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, &DocumentError{line, col, key, fmt.Sprintf(format, args...)})
 }
 
 // syntax reports whether the data is JSON at all.
@@ -76,7 +76,7 @@ func (r *reader) syntax() bool {
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		at = max(int(e.Offset)-1, 0) // it counts the byte that it did not expect
 	}
-	r.bad(at, "", "is no JSON: %v", err)
+	r.badf(at, "", "is no JSON: %v", err)
 	return false
 }
 
@@ -115,7 +115,7 @@ func (r *reader) document(doc *Document) {
 		return
 	}
 	if !seen["version"] {
-		r.bad(0, "version", "is missing; count up from 1 with every change")
+		r.badf(0, "version", "is missing; count up from 1 with every change")
 	}
 	r.contradictions(whole, &doc.Limits)
 }
@@ -163,7 +163,7 @@ func (r *reader) minimum(doc *Document, v value) {
 	}
 	version, ok := comporta.ParseClientVersion(text)
 	if !ok {
-		r.bad(v.at, v.key, `%q is no version; write name/major.minor.patch, like "acme-go/2.1.0"`, text)
+		r.badf(v.at, v.key, `%q is no version; write name/major.minor.patch, like "acme-go/2.1.0"`, text)
 		return
 	}
 	doc.Minimum = version
@@ -174,17 +174,17 @@ func (r *reader) routes(doc *Document, v value) {
 	r.object(v, func(path string, v value) bool {
 		if path == "" || path[0] != '/' || len(path) > maxRoute || strings.ContainsAny(path, "?# \t\r\n") {
 			if r.strict {
-				r.bad(v.at, v.key, `is no path; write "/orders" for /orders and everything below it`)
+				r.badf(v.at, v.key, `is no path; write "/orders" for /orders and everything below it`)
 			}
 			return true // a younger kind of route is none of ours
 		}
 		key := strings.TrimSuffix(path, "/")
 		if _, twice := doc.Routes[key]; twice {
-			r.bad(v.at, v.key, "covers what another route covers; keep one of them")
+			r.badf(v.at, v.key, "covers what another route covers; keep one of them")
 			return true
 		}
 		if len(doc.Routes) == MaxRoutes {
-			r.bad(v.at, v.key, "is one route too many; at most %d", MaxRoutes)
+			r.badf(v.at, v.key, "is one route too many; at most %d", MaxRoutes)
 			return true
 		}
 		var l Limits
@@ -197,7 +197,7 @@ func (r *reader) routes(doc *Document, v value) {
 
 func (r *reader) contradictions(v value, l *Limits) {
 	if r.strict && l.MinWait != nil && l.MaxWait != nil && *l.MinWait > *l.MaxWait {
-		r.bad(v.at, v.key, "min_wait_ms %d is above max_wait_ms %d; lower the one or raise the other",
+		r.badf(v.at, v.key, "min_wait_ms %d is above max_wait_ms %d; lower the one or raise the other",
 			l.MinWait.Milliseconds(), l.MaxWait.Milliseconds())
 	}
 }
@@ -207,7 +207,7 @@ func (r *reader) contradictions(v value, l *Limits) {
 func (r *reader) object(v value, member func(name string, v value) bool) map[string]bool {
 	d := json.NewDecoder(bytes.NewReader(v.raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		r.bad(v.at, v.key, "is no JSON object")
+		r.badf(v.at, v.key, "is no JSON object")
 		return nil
 	}
 	seen := map[string]bool{}
@@ -224,12 +224,12 @@ func (r *reader) object(v value, member func(name string, v value) bool) map[str
 		}
 		m.base = v.base + int(d.InputOffset()) - len(m.raw)
 		if seen[name] {
-			r.bad(m.at, m.key, "stands here twice; keep one")
+			r.badf(m.at, m.key, "stands here twice; keep one")
 			continue
 		}
 		seen[name] = true
 		if !member(name, m) && r.strict {
-			r.bad(m.at, m.key, "is no key of a policy document; remove it")
+			r.badf(m.at, m.key, "is no key of a policy document; remove it")
 		}
 	}
 	return seen
@@ -248,7 +248,7 @@ func startOfName(raw []byte, end int) int {
 // scalar reads a value of one type; kind says which.
 func (r *reader) scalar(v value, to any, kind string) bool {
 	if string(v.raw) == "null" || json.Unmarshal(v.raw, to) != nil {
-		r.bad(v.at, v.key, "%s is not %s", shorten(v.raw), kind)
+		r.badf(v.at, v.key, "%s is not %s", shorten(v.raw), kind)
 		return false
 	}
 	return true
@@ -259,7 +259,7 @@ func (r *reader) whole(v value, least, most int64, hint string) (int64, bool) {
 	f, err := strconv.ParseFloat(string(v.raw), 64)
 	n := int64(f)
 	if err != nil || f < float64(least) || f > float64(most) || float64(n) != f {
-		r.bad(v.at, v.key, "%s is no whole number within %d and %d; %s", shorten(v.raw), least, most, hint)
+		r.badf(v.at, v.key, "%s is no whole number within %d and %d; %s", shorten(v.raw), least, most, hint)
 		return 0, false
 	}
 	return n, true
@@ -287,7 +287,7 @@ func (r *reader) count(v value, least, most int64, hint string) *int {
 func (r *reader) share(v value, hint string) *float64 {
 	f, err := strconv.ParseFloat(string(v.raw), 64)
 	if err != nil || !(f >= 0 && f <= 1) {
-		r.bad(v.at, v.key, "%s is no share within 0 and 1; %s", shorten(v.raw), hint)
+		r.badf(v.at, v.key, "%s is no share within 0 and 1; %s", shorten(v.raw), hint)
 		return nil
 	}
 	return &f

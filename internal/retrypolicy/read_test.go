@@ -33,7 +33,7 @@ func TestGolden(t *testing.T) {
 				var got []byte
 				if err != nil {
 					got = []byte(err.Error() + "\n")
-				} else if got, err = json.MarshalIndent(doc, "", "  "); err != nil {
+				} else if got, err = json.MarshalIndent(doc, "", "  "); err != nil { //nolint:musttag // the fields' own names
 					t.Fatal(err)
 				}
 				golden(t, file+".golden", got)
@@ -124,7 +124,7 @@ func TestParseTakesAllOrNothing(t *testing.T) {
 
 func TestProblemsHavePlaces(t *testing.T) {
 	_, err := Check([]byte("{\"version\": 7,\n  \"routes\": {\n    \"/a\\\"b\": {\"total_ms\": 0}}}"))
-	problem, ok := errors.AsType[*Problem](err)
+	problem, ok := errors.AsType[*DocumentError](err)
 	if !ok || problem.Line != 3 || problem.Col != 15 || problem.Key != `routes./a"b.total_ms` {
 		t.Errorf("got %#v", problem)
 	}
