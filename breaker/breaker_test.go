@@ -91,6 +91,17 @@ func TestOpensAtTheShareOfFailures(t *testing.T) {
 	}
 }
 
+// The wait is rounded up: who comes after it is not refused again for the rest
+// of a millisecond.
+func TestWaitIsRoundedUp(t *testing.T) {
+	b := newBreaker(t, Config{})
+	open(t, b, epoch)
+	_, err := b.AllowAt(epoch.Add(5*time.Second - 1))
+	if refusal, ok := errors.AsType[*OpenError](err); !ok || refusal.RetryAfter != time.Millisecond {
+		t.Errorf("a nanosecond before the end: %v", err)
+	}
+}
+
 // The call that reaches the minimum decides, also when it is a success.
 func TestSuccessMayReachTheMinimum(t *testing.T) {
 	b := newBreaker(t, Config{})
@@ -412,8 +423,8 @@ func TestClockStepsBack(t *testing.T) {
 	t.Run("while closed", func(t *testing.T) {
 		b := newBreaker(t, Config{})
 		calls(t, b, epoch, good, 1000)
-		then := epoch.Add(-time.Hour)
-		open(t, b, then) // the good calls of the future do not count
+		then := epoch.Add(-time.Hour - 3*time.Second) // into another bucket
+		open(t, b, then)                              // the good calls of the future do not count
 	})
 	t.Run("a little while closed", func(t *testing.T) {
 		b := newBreaker(t, Config{})

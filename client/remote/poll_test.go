@@ -314,6 +314,23 @@ func TestFileCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A server without ETags sends the same again and again; the disk is spared.
+func TestFileIsWrittenOnce(t *testing.T) {
+	s := newSwitch(t, Config{File: filepath.Join(t.TempDir(), "policy.json")})
+	apply(t, s, `{"version":3}`)
+	if err := os.Remove(s.config.File); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, `{"version":3}`)
+	if _, err := os.Stat(s.config.File); err == nil {
+		t.Error("wrote what it had written")
+	}
+	apply(t, s, `{"version":4}`)
+	if _, err := os.Stat(s.config.File); err != nil {
+		t.Error(err)
+	}
+}
+
 // Readers and writers at once, for the race detector.
 func TestHammer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.json")
