@@ -76,14 +76,14 @@ func Do(ctx context.Context, name string, f func(context.Context) error, options
 // The error is nil or an *Error; with Config.Strict it may be ErrNested.
 func (r *Runner) Do(ctx context.Context, name string, f func(context.Context) error, options ...Option) error {
 	owner := operation.Of(ctx)
-	if owner != nil && r.config.Strict {
+	if r.config.Strict && owner.Owned() && !owner.Remote() {
 		return ErrNested
 	}
 	began := time.Now()
 	c := call{
 		runner: r, name: name, owner: owner, began: began,
-		op:     Operation{Idempotent: true, Replayable: true, Nested: owner != nil, Budget: r.budgets.Of(name)},
-		report: Report{Destination: name, Nested: owner != nil},
+		op:     Operation{Idempotent: true, Replayable: true, Nested: owner.Owned(), Budget: r.budgets.Of(name)},
+		report: Report{Destination: name, Nested: owner.Owned()},
 	}
 	for _, option := range options {
 		option(&c)
@@ -176,7 +176,7 @@ func (c *call) attempt(ctx context.Context, f func(context.Context) error) (err 
 		return context.DeadlineExceeded, true
 	}
 	mark := c.owner
-	if mark == nil {
+	if !mark.Owned() {
 		mark = &operation.Mark{Owner: "retry", Deadline: c.op.Deadline, Attempt: c.op.Attempts}
 	}
 	attempt, cancel := context.WithTimeoutCause(operation.With(ctx, mark), share, ErrAttemptTimeout)

@@ -11,6 +11,8 @@ import (
 type Report struct {
 	// Destination is the host that was asked, or the name that Do was given.
 	Destination string
+	// Version is what the client says it runs, if it says so.
+	Version string
 	// Attempts is the number of calls made; 0 when something local refused.
 	Attempts int
 	// Hedges is how many of them ran beside another.

@@ -15,7 +15,7 @@ type Key struct{}
 // changed once it is in a context.
 type Mark struct {
 	// Owner says who repeats: "client", "retry", or "inbound" for a caller in
-	// another process.
+	// another process; empty when nobody does, and the mark carries a deadline only.
 	Owner string
 	// Deadline ends every call made for the operation; zero is none.
 	Deadline time.Time
@@ -29,6 +29,13 @@ func Of(ctx context.Context) *Mark {
 	mark, _ := ctx.Value(Key{}).(*Mark)
 	return mark
 }
+
+// Owned reports whether somebody above repeats. nil is nobody.
+func (m *Mark) Owned() bool { return m != nil && m.Owner != "" }
+
+// Remote reports whether the owner is in another process, so that its deadline
+// leaves no room for the way back.
+func (m *Mark) Remote() bool { return m != nil && (m.Owner == "inbound" || m.Owner == "") }
 
 // With returns ctx with a mark.
 func With(ctx context.Context, mark *Mark) context.Context {
