@@ -67,14 +67,14 @@ func (p pair) find(name uint64) *cell {
 }
 
 // free returns a cell of the first n that holds nothing, or nothing that matters
-// any more.
-func (l *line) free(n int, dead uint64) *cell {
+// any more, and how many such cells there are.
+func (l *line) free(n int, dead uint64) (c *cell, count int) {
 	for i := range n {
-		if c := &l[i]; c.name == 0 || c.word < dead {
-			return c
+		if l[i].name == 0 || l[i].word < dead {
+			c, count = &l[i], count+1
 		}
 	}
-	return nil
+	return c, count
 }
 
 // room makes room for a newcomer, or returns nil. Nothing alive is ever thrown
@@ -88,16 +88,20 @@ func (p pair) room(lines []line, believed bool, dead uint64) *cell {
 	if believed {
 		n = lineCells
 	}
-	if c := p.a.free(n, dead); c != nil {
-		return c
+	c, count := p.a.free(n, dead)
+	if count > 1 {
+		return c // the first line while it can be: most look-ups then read one
 	}
-	if c := p.b.free(n, dead); c != nil {
+	if c2, count2 := p.b.free(n, dead); count2 > count {
+		return c2
+	}
+	if c != nil {
 		return c
 	}
 	for _, l := range [2]*line{p.a, p.b} {
 		for i := range n {
 			c := &l[i]
-			if other := pairOf(lines, c.name).other(l).free(lineCells-1, dead); other != nil {
+			if other, _ := pairOf(lines, c.name).other(l).free(lineCells-1, dead); other != nil {
 				*other = *c
 				*c = cell{}
 				return c

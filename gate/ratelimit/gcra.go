@@ -117,7 +117,7 @@ func (p *plan) convert(old *plan, now stamp, was uint64) uint64 {
 		return 0
 	}
 	owed := mulDivCeil(old.ticks(tat)-old.ticks(now), p.interval, old.interval)
-	return uint64(p.add(now, min(p.pack(owed), maxHorizon)))
+	return uint64(p.add(now, p.pack(min(owed, p.ticks(maxHorizon)))))
 }
 
 // inherit widens the horizon so that debts from before a limit was lowered are
@@ -127,5 +127,5 @@ func (p *plan) inherit(old *plan) {
 		return
 	}
 	ticks := mulDivCeil(old.ticks(old.horizon), p.interval, old.interval)
-	p.horizon = max(p.horizon, min(p.pack(ticks), maxHorizon))
+	p.horizon = max(p.horizon, p.pack(min(ticks, p.ticks(maxHorizon))))
 }

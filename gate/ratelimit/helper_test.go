@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,3 +95,5 @@ func left(l *Limiter, now time.Time, r *comporta.Request) string {
 	l.PeekAt(context.Background(), now, r, &v)
 	return string(v.AppendLimit(nil))
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -84,7 +84,10 @@ func (v *Verdict) WriteHeader(h http.Header) {
 	h[HeaderRateLimit] = []string{string(v.AppendLimit(nil))}
 }
 
-var unknownPeers = hash.NewSeed()
+var (
+	unknownPeers = hash.NewSeed()
+	signals      comporta.Signals // those of the contract
+)
 
 // Describe fills in request from r: method, host, path, headers, and as client
 // the TCP peer. Forwarding headers are not read, since anybody can write them;
@@ -94,7 +97,7 @@ func Describe(r *http.Request, request *comporta.Request) {
 	request.Method, request.Host, request.Header = r.Method, hostOnly(r.Host), r.Header
 	request.Path, request.Query, request.BodySize = r.URL.Path, r.URL.RawQuery, r.ContentLength
 	request.TLS = r.TLS
-	comporta.Signals{}.Read(r.Header, request)
+	signals.Read(r.Header, request)
 	if addr, ok := ParseAddr(r.RemoteAddr); ok {
 		request.Remote, request.Client.Addr = addr, addr
 		return

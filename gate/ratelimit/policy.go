@@ -59,6 +59,8 @@ type Policy struct {
 	// OnFailure is for stores that can fail.
 	OnFailure FailureMode
 
+	units     int64
+	window    time.Duration
 	gcra      plan
 	quota     *quotaPlan // nil for a limit
 	aggregate plan       // of unseen keys, or of those that found no room
@@ -92,13 +94,14 @@ func NewPolicy(p Policy) (*Policy, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", p.Name, err)
 	}
-	q.gcra = newPlan(p.Limit)
+	q.gcra, q.units, q.window = newPlan(p.Limit), p.Limit.size(), p.Limit.Window()
 	q.aggregate = q.gcra
 	if !p.Unseen.none() {
 		q.aggregate = newPlan(p.Unseen)
 	}
 	if !p.Quota.none() {
 		q.quota, q.family = newQuotaPlan(p.Quota), quotas
+		q.units, q.window = p.Quota.Units, p.Quota.Period.length()
 	}
 	return q, nil
 }
@@ -122,28 +125,11 @@ func validName(s string) bool {
 }
 
 // Units is the q of RateLimit-Policy: the burst of a limit, or the quota.
-func (p *Policy) Units() int64 {
-	if p.quota != nil {
-		return p.Quota.Units
-	}
-	return p.Limit.size()
-}
+func (p *Policy) Units() int64 { return p.units }
 
-// Window is the w of RateLimit-Policy: how long an empty bucket takes to fill.
-func (p *Policy) Window() time.Duration {
-	switch p.Quota.Period {
-	case Hour:
-		return time.Hour
-	case Day:
-		return day
-	case Week:
-		return 7 * day
-	case Month:
-		return 30 * day // what a month is called where it must be a number
-	default:
-		return p.Limit.Window()
-	}
-}
+// Window is the w of RateLimit-Policy: how long an empty bucket takes to fill,
+// or about how long a quota lasts.
+func (p *Policy) Window() time.Duration { return p.window }
 
 // judgement is what a request would do to one key.
 type judgement struct {

@@ -30,6 +30,22 @@ func (p Period) String() string {
 	return "unknown"
 }
 
+// length is the length of a period as it is told to clients, who want a number.
+func (p Period) length() time.Duration {
+	switch p {
+	case Hour:
+		return time.Hour
+	case Day:
+		return day
+	case Week:
+		return 7 * day
+	case Month:
+		return 30 * day
+	default:
+		return 0
+	}
+}
+
 // ParsePeriod reads "hour", "day", "week" or "month".
 func ParsePeriod(s string) (Period, error) {
 	for p := Hour; p < numPeriods; p++ {

@@ -14,27 +14,23 @@ type pending struct {
 	judgement judgement
 }
 
-// lockSet is the shards of some names, each once and in order, so that two
-// requests never wait for each other.
-type lockSet struct {
-	few [8]uint32
-	all []uint32
-}
-
-func (l *lockSet) lock(t *Table, todo []pending) {
-	l.all = l.few[:0]
+// lock locks the shards of some names, each once and in order, so that two
+// requests never wait for each other. It returns them in room.
+func (t *Table) lock(room []uint32, todo []pending) []uint32 {
 	for i := range todo {
-		l.all = append(l.all, t.shardOf(todo[i].name))
+		n := t.shardOf(todo[i].name)
+		if at, found := slices.BinarySearch(room, n); !found {
+			room = slices.Insert(room, at, n)
+		}
 	}
-	slices.Sort(l.all)
-	l.all = slices.Compact(l.all)
-	for _, n := range l.all {
+	for _, n := range room {
 		t.shards[n].mu.Lock()
 	}
+	return room
 }
 
-func (l *lockSet) unlock(t *Table) {
-	for _, n := range l.all {
+func (t *Table) unlock(locked []uint32) {
+	for _, n := range locked {
 		t.shards[n].mu.Unlock()
 	}
 }
@@ -42,9 +38,9 @@ func (l *lockSet) unlock(t *Table) {
 // takeAll judges every debit, and only then charges them: what another debit
 // denies costs nothing, not even for a moment.
 func (t *Table) takeAll(now stamp, todo []pending, results []Result) bool {
-	var locks lockSet
-	locks.lock(t, todo)
-	defer locks.unlock(t)
+	var few [8]uint32
+	locked := t.lock(few[:0], todo)
+	defer t.unlock(locked)
 	granted := true
 	for i := range todo {
 		p := &todo[i]

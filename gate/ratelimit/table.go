@@ -15,15 +15,15 @@ import (
 
 // The sizes of a table, in keys.
 const (
-	DefaultKeys = 1 << 18 // 10 MiB
+	DefaultKeys = 1 << 18 // 11 MiB
 	MinKeys     = 1 << 10
 	MaxKeys     = 1 << 28
 )
 
-// bytesPerKey is two and a half cells. Strangers may not use the last cell of a
-// line, so that a table with all its keys is then half full for them, and hardly
-// any pair of lines is.
-const bytesPerKey = 40
+// bytesPerKey is two cells and three quarters. Strangers may not use the last
+// cell of a line, so that a table with all its keys is then half full for them,
+// and hardly any newcomer (a few in a million) finds no room.
+const bytesPerKey = 44
 
 const maxShards = 1 << 10
 
@@ -45,7 +45,7 @@ const MaxPolicies = 250
 // Keys are told apart by 56 bits of a hash with a random seed: among a million
 // live keys of one policy, two share a bucket with a probability of 1 in 140,000.
 //
-// Memory: 40 bytes a key, once for limits and once more when there are quotas.
+// Memory: 44 bytes a key, once for limits and once more when there are quotas.
 // Methods may be called from many goroutines.
 type Table struct {
 	seed    hash.Seed
