@@ -56,39 +56,84 @@ var DefaultAttemptHeaders = []AttemptHeader{
 
 // Read writes the signals that h carries onto r. It does not allocate.
 func (s Signals) Read(h http.Header, r *Request) {
+	rd := s.Reading(r)
+	for name, values := range h {
+		rd.Field(name, values)
+	}
+}
+
+// Reading reads signals a field at a time, in any order, for a caller that walks
+// over the header anyway.
+type Reading struct {
+	r       *Request
+	attempt []AttemptHeader
+	// The places of what was found in their lists, counted from 1; 0 = nothing.
+	// The first of the list wins, not the first of the walk.
+	attemptAt, patienceAt int
+}
+
+// Reading begins to read onto r.
+func (s Signals) Reading(r *Request) Reading {
 	attempt := s.Attempt
 	if attempt == nil {
 		attempt = DefaultAttemptHeaders
 	}
-	for i := range attempt {
-		v := first(h, attempt[i].Name)
-		if v == "" {
-			continue
-		}
-		r.Attempt = ParseAttempt(v, attempt[i].Base)
-		break
+	return Reading{r: r, attempt: attempt}
+}
+
+// patienceHeaders are read in this order: the contract's own, gRPC's, Envoy's.
+var patienceHeaders = [...]struct {
+	name  string
+	parse func(string) (time.Duration, bool)
+}{
+	{HeaderRequestTimeoutMs, ParseTimeoutMs},
+	{"Grpc-Timeout", ParseGRPCTimeout},
+	{"X-Envoy-Expected-Rq-Timeout-Ms", ParseTimeoutMs},
+}
+
+// Field reads one field; name is in canonical form. What is no signal is passed by.
+func (rd *Reading) Field(name string, values []string) {
+	if len(values) == 0 {
+		return
 	}
-	if vs, ok := h[HeaderIdempotencyKey]; ok {
-		key, valid := "", false
-		if len(vs) == 1 {
-			key, valid = ParseKey(vs[0])
+	switch v, r := values[0], rd.r; name {
+	case HeaderIdempotencyKey:
+		key, ok := "", false
+		if len(values) == 1 { // two keys name no operation
+			key, ok = ParseKey(v)
 		}
-		r.IdempotencyKey, r.InvalidKey = key, !valid
-	}
-	r.Patience = patience(h)
-	if v := first(h, HeaderClientVersion); v != "" {
+		r.IdempotencyKey, r.InvalidKey = key, !ok
+	case HeaderClientVersion:
 		r.Version, _ = ParseClientVersion(v)
-	}
-	if v := first(h, HeaderRetryTicket); v != "" && len(v) <= maxTicketLength {
-		r.Ticket = v
+	case HeaderRetryTicket:
+		if len(v) <= maxTicketLength {
+			r.Ticket = v
+		}
+	default:
+		rd.ranked(name, v)
 	}
 }
 
-func first(h http.Header, canonical string) string {
-	if vs := h[canonical]; len(vs) > 0 {
-		return vs[0]
+// ranked reads the signals that have several spellings.
+func (rd *Reading) ranked(name, v string) {
+	if v == "" {
+		return
 	}
-	return ""
+	for i := range rd.attempt {
+		if rd.attempt[i].Name == name && (rd.attemptAt == 0 || i+1 < rd.attemptAt) {
+			rd.attemptAt = i + 1
+			rd.r.Attempt = ParseAttempt(v, rd.attempt[i].Base)
+			return
+		}
+	}
+	for i := range patienceHeaders {
+		if p := &patienceHeaders[i]; p.name == name && (rd.patienceAt == 0 || i+1 < rd.patienceAt) {
+			if d, ok := p.parse(v); ok {
+				rd.patienceAt, rd.r.Patience = i+1, d
+			}
+			return
+		}
+	}
 }
 
 // ParseAttempt reads a declared attempt: a decimal number, or a list of
@@ -154,28 +199,6 @@ func ParseKey(v string) (key string, ok bool) {
 }
 
 const maxPatience = 24 * time.Hour
-
-// patience reads how long the caller will wait: the contract's own header, then
-// gRPC's, then Envoy's. Zero means unknown; a declared zero means spent, and is
-// read as one nanosecond.
-func patience(h http.Header) time.Duration {
-	if v := first(h, HeaderRequestTimeoutMs); v != "" {
-		if d, ok := ParseTimeoutMs(v); ok {
-			return d
-		}
-	}
-	if v := first(h, "Grpc-Timeout"); v != "" {
-		if d, ok := ParseGRPCTimeout(v); ok {
-			return d
-		}
-	}
-	if v := first(h, "X-Envoy-Expected-Rq-Timeout-Ms"); v != "" {
-		if d, ok := ParseTimeoutMs(v); ok {
-			return d
-		}
-	}
-	return 0
-}
 
 // ParseTimeoutMs reads a whole number of milliseconds, saturating at a day.
 // A patience of 0 is returned as one nanosecond: spent, not unknown.

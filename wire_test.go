@@ -211,3 +211,26 @@ func BenchmarkSignals(b *testing.B) {
 		Signals{}.Read(h, &r)
 	}
 }
+
+// The order of the list decides, not that of the header, which is a map's.
+func TestSignalsDoNotFollowTheWalk(t *testing.T) {
+	h := http.Header{
+		"Request-Timeout-Ms": {"100"}, "Grpc-Timeout": {"2S"}, "X-Envoy-Expected-Rq-Timeout-Ms": {"300"},
+		"Retry-Attempt": {"1"}, "X-Tentativa": {"2"}, "X-Envoy-Attempt-Count": {"9"},
+	}
+	for range 100 {
+		var r Request
+		Signals{}.Read(h, &r)
+		if r.Patience != 100*time.Millisecond || r.Attempt != 1 {
+			t.Fatalf("patience %v, attempt %d", r.Patience, r.Attempt)
+		}
+	}
+	h["Request-Timeout-Ms"] = []string{"soon"} // garbage counts as absent
+	for range 100 {
+		var r Request
+		Signals{}.Read(h, &r)
+		if r.Patience != 2*time.Second {
+			t.Fatalf("patience %v", r.Patience)
+		}
+	}
+}

@@ -82,16 +82,22 @@ type Decision struct {
 //
 // The caller keeps r, and the Decision keeps a pointer to it, until the request
 // is finished.
-func (g *Gate) Begin(now time.Time, r *comporta.Request) Decision {
+func (g *Gate) Begin(now time.Time, r *comporta.Request) (d Decision) {
+	g.signals.Read(r.Header, r)
+	g.begin(now, r, &d)
+	return d
+}
+
+// begin is Begin for a request whose signals have been read, into a zero Decision.
+func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
+	d.gate, d.r, d.since = g, r, now
 	// What is looked up in large tables is fetched as soon as its place is known,
 	// so that the misses of the processor's caches overlap with each other and
 	// with what needs no table.
 	g.identifier.NameAt(now, r)
-	g.signals.Read(r.Header, r)
 	g.detector.Prepare(r)
 	g.slots.Prepare(now, r)
 	r.Route = g.routes.find(r.Method, r.Host, r.Path)
-	d := Decision{gate: g, r: r, since: now}
 	g.identifier.RankAt(now, r)
 	if len(g.aliases) > 0 && r.Client.Class == comporta.ClassAnonymous {
 		g.rankByAlias(now, r)
@@ -99,27 +105,26 @@ func (g *Gate) Begin(now time.Time, r *comporta.Request) Decision {
 	if g.routes.list[r.Route].Exempt || preflight(r) {
 		d.exempt = true
 		g.state.counters.exempt.Add(1)
-		return d
+		return
 	}
 	d.ticketed = g.slots.LookAt(now, r).Authentic
-	reason := g.early(now, r, &d)
+	reason := g.early(now, r, d)
 	if reason == comporta.ReasonNone && r.Body != nil && g.wantsBody(r) {
 		d.digest, _ = r.Body.DigestBody()
 	}
 	g.detector.SeeAt(now, r, d.digest, d.ticketed)
 	if reason != comporta.ReasonNone {
 		d.refuseAt(now, reason)
-		return d
+		return
 	}
 	if g.shortCircuit {
 		if a, ok := g.detector.AnswerAt(now, r, d.digest); ok {
 			d.replayAt(now, a)
-			return d
+			return
 		}
 	}
 	grant := g.admission.AdmitAt(now, r, g.viewAt(now))
 	d.settleAt(now, &grant)
-	return d
 }
 
 // aliasAt names the client of r as the i-th key of the ring would, from 1 on.

@@ -39,7 +39,8 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 		x.r.Body = x.body
 		defer x.body.release()
 	}
-	x.d = g.Begin(x.start, &x.r)
+	x.d = Decision{}
+	g.begin(x.start, &x.r, &x.d)
 	if x.d.Action == comporta.ActionWait {
 		x.d.Await(req.Context())
 	}
@@ -64,7 +65,7 @@ func (x *exchange) readHead() (fault comporta.Reason) {
 	if vs := req.Header["Content-Type"]; len(vs) > 0 {
 		r.GRPC = strings.HasPrefix(vs[0], "application/grpc")
 	}
-	x.gate.identifier.Clean(req.Header, x.gate.identifier.Trusted(r.Remote))
+	x.readHeader(req.Header)
 	r.ID = requestID(req.Header)
 	if r.ID == "" {
 		r.Serial = x.gate.state.ids.next()
@@ -88,6 +89,20 @@ func (x *exchange) readHead() (fault comporta.Reason) {
 	}
 	r.Path = path
 	return comporta.ReasonNone
+}
+
+// readHeader walks over the header once: what the peer has no right to say goes,
+// what is a signal of the contract is read.
+func (x *exchange) readHeader(h http.Header) {
+	id := x.gate.identifier
+	trusted, signals := id.Trusted(x.r.Remote), x.gate.signals.Reading(&x.r)
+	for name, values := range h {
+		if id.Unfit(name, trusted) {
+			delete(h, name)
+		} else {
+			signals.Field(name, values)
+		}
+	}
 }
 
 // hostOnly is the host in lower case without its port.

@@ -50,22 +50,29 @@ func byLength(names ...string) (sorted [maxForwardingName + 1][]string) {
 // their aliases. A header that is configured as a credential stays.
 func (id *Identifier) Clean(h http.Header, trusted bool) {
 	for name := range h {
-		if name == "" {
-			continue
+		if id.Unfit(name, trusted) {
+			delete(h, name)
 		}
-		underscored := strings.IndexByte(name, '_') >= 0
-		if !underscored && !initials[name[0]] {
-			continue
-		}
-		switch {
-		case name[0]|0x20 == 'c' && hasFoldedPrefix(name, ownPrefix):
-		case underscored && id.aliasOfCredential(name):
-		case (underscored || !trusted) && forwarding(name) && !id.isCredential(name):
-		default:
-			continue
-		}
-		delete(h, name)
 	}
+}
+
+// Unfit reports whether Clean would delete a header of that name, for a caller
+// that walks over the header anyway.
+func (id *Identifier) Unfit(name string, trusted bool) bool {
+	if name == "" {
+		return false
+	}
+	underscored := strings.IndexByte(name, '_') >= 0
+	if !underscored && !initials[name[0]] {
+		return false
+	}
+	switch {
+	case name[0]|0x20 == 'c' && hasFoldedPrefix(name, ownPrefix):
+		return true
+	case underscored && id.aliasOfCredential(name):
+		return true
+	}
+	return (underscored || !trusted) && forwarding(name) && !id.isCredential(name)
 }
 
 // forwarding reports whether name, in any case and with underscores for dashes,
