@@ -25,8 +25,9 @@ func Inbound(next http.Handler) http.Handler {
 
 // markOf reads the signals of the contract; nil when there are none.
 func markOf(h http.Header) *operation.Mark {
+	var signals comporta.Signals // those of the contract
 	var read comporta.Request
-	comporta.Signals{}.Read(h, &read)
+	signals.Read(h, &read)
 	mark := &operation.Mark{Attempt: read.Attempt}
 	// Our own header says it from the first attempt on. Others are set by proxies
 	// that may never repeat: only a repeat proves that they do.
