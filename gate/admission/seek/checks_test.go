@@ -314,6 +314,6 @@ func TestOverloadFromTheFirstSecond(t *testing.T) {
 		r, s = p.run(newLimit(t, Config{}), seed, nil), p.run(static(20), seed, nil)
 		atLeast(t, "goodput of a pool", share(r.sum(0, 120).good, s.sum(0, 120).good), .98)
 		mean, _ := r.spread(60, 120)
-		atMost(t, "mean limit of a pool / knee after a minute", mean/20, 4)
+		atMost(t, "mean limit of a pool / knee after a minute", mean/20, 2)
 	})
 }

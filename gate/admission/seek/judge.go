@@ -8,6 +8,7 @@ const (
 	amplitude = .10 // of the dither
 	gain      = .15 // of the step along the elasticity
 	worth     = .12 // elasticity below which more concurrency only waits
+	distrust  = .18 // the same while the service was never seen without load
 	tolerance = 1.25
 	cut       = 2.5  // times the baseline: far above it
 	memory    = .15  // share of the latest elasticity in the mean
@@ -133,7 +134,7 @@ func (s *seeker) learnBaseline(r reading) (warm bool) {
 		}
 		return warm
 	}
-	if !r.bound {
+	if !r.bound && r.flight < .5*s.level {
 		s.calmSeen += r.good
 	}
 	if warm {
@@ -282,6 +283,18 @@ func (s *seeker) judgeTest(r reading, q float64) {
 	}
 }
 
+// trusted reports whether the service was ever seen without load, so that the
+// baseline can be right.
+func (s *seeker) trusted() bool { return s.calmSeen >= warmth }
+
+// price returns the elasticity that concurrency has to bring.
+func (s *seeker) price() float64 {
+	if s.trusted() {
+		return worth
+	}
+	return distrust
+}
+
 // dither settles around b.
 func (s *seeker) dither(b float64) {
 	s.base = max(b, float64(s.conf.Min))
@@ -307,7 +320,7 @@ func (s *seeker) judgeHigh(r reading, q float64) {
 		// Room for chance: the load that just fitted must not be refused when
 		// it comes back in a bunch.
 		s.level = s.bounded(max(s.level, s.base+2+math.Sqrt(s.base)))
-	case q <= 1.15 && s.calmSeen >= warmth || q <= tolerance && s.ebar > worth:
+	case q <= 1.15 && s.trusted() || q <= tolerance && s.ebar > worth:
 		s.mode, s.prev, s.streak = ModeFree, s.level, 1
 		s.set(max(s.level+1, 1.1*s.level))
 	case s.high >= 3:
@@ -339,7 +352,7 @@ func (s *seeker) judgeLow(r reading, q float64) {
 		}
 		s.ebar += memory * w * (e - s.ebar)
 		pull := min(max(.5*(q-anchor), 0), .4)
-		d := s.ebar - worth - pull
+		d := s.ebar - s.price() - pull
 		s.base = s.bounded(s.base * math.Exp(gain*w*d*min(1, math.Abs(d)/noise)))
 		if s.ebar > .6 {
 			// Throughput still follows: what looks like a queue is the

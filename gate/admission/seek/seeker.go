@@ -39,7 +39,7 @@ type seeker struct {
 	seen     int       // successes judged so far
 	steady   int       // successes of windows whose mean the first baseline is
 	total    float64   // their latencies, seconds
-	calmSeen int       // successes of windows in which the limit was not felt
+	calmSeen int       // successes of windows in which the house was half empty
 	calm     calm      // what the baseline moves by next
 	mean     float64   // latency in the latest window, seconds
 	cv2      float64   // squared coefficient of variation, remembered
