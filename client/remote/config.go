@@ -8,20 +8,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/client/retry"
 )
 
-// What the zero values of Config mean: the envelope of package client.
-const (
-	DefaultMaxAttempts = 4
-	DefaultTotal       = 20 * time.Second
-	DefaultCap         = 8 * time.Second
-	DefaultBurst       = 10
-	DefaultPerSuccess  = 0.1
-	DefaultPoll        = time.Minute
-)
+// DefaultPoll is the time between two looks while a document does not say.
+const DefaultPoll = time.Minute
 
 // Bounds of the time between two looks at the document, whatever it says itself:
 // it must neither make a fleet of clients hammer its server, nor make them deaf.
@@ -30,31 +25,22 @@ const (
 	maxPoll = time.Hour
 )
 
-// Limits is what applies to a call. Its fields are those of retry.Limits, so that
-// one converts to the other.
-type Limits struct {
-	MaxAttempts int           // attempts, with the first; 1 = no repeats
-	Total       time.Duration // time for all attempts and waits
-	Floor       time.Duration // added to every wait
-	Cap         time.Duration // the ceiling of growing waits
-}
+// maxDestinations bounds the hosts whose Retry-Policy is kept; beyond it the one
+// that ends first is forgotten.
+const maxDestinations = 1024
 
-// Config says what a client allows by itself, and where it hears more. The zero
-// value hears the header Retry-Policy only.
+// Config says where a Switch hears what. The zero value hears the header
+// Retry-Policy only.
 type Config struct {
 	// URL is the address of the document: that of the service, and Path. Empty
 	// looks at none.
 	URL string
+	// Destinations are the hosts whose calls the document speaks of, as they stand
+	// in the addresses of the calls (localhost:8080); empty means that of URL.
+	Destinations []string
 	// File keeps the last document over restarts; empty keeps it in memory only.
 	// Its folder must exist. Several processes may share a file.
 	File string
-	// Ceiling is the client's own policy, which nothing that is heard exceeds.
-	// Zero fields mean 4 attempts, 20 s in all, no floor and a cap of 8 s.
-	Ceiling Limits
-	// Burst and PerSuccess are the client's own budget of repeats; 0 means 10 and
-	// 0.1.
-	Burst      int
-	PerSuccess float64
 	// Version is that of the program, to be compared with the oldest one that is
 	// still served; it is sent along as Client-Version. The zero value is never
 	// too old.
@@ -74,11 +60,11 @@ type Config struct {
 
 // Trace is a set of hooks; nil ones are not called. They must not block.
 type Trace struct {
-	// Applied is called for every document that came into force, also by New for
-	// one from the file, so before New returns.
-	Applied func(version uint64)
-	// Heard is called when a Retry-Policy changed what applies.
-	Heard func(maxAttempts int, floor, ttl time.Duration)
+	// Applied is called for every document that came into force, with its Switch:
+	// New calls it too, for a document from the file, before it returns.
+	Applied func(s *Switch)
+	// Heard is called when a Retry-Policy changed what applies to a destination.
+	Heard func(destination string, said retry.Limits, ttl time.Duration)
 	// Failed is called when a look brought nothing, or the file cannot be read or
 	// written. Whatever was in force stays so.
 	Failed func(err error)
@@ -92,7 +78,7 @@ func New(c Config) (*Switch, error) {
 		return nil, err
 	}
 	s := &Switch{config: c, agent: agent(c.Version)}
-	s.now.Store(s.own())
+	s.now.Store(&inForce{poll: c.Poll})
 	if c.File != "" {
 		s.restore()
 	}
@@ -100,12 +86,12 @@ func New(c Config) (*Switch, error) {
 }
 
 func (c Config) withDefaults() Config {
-	orDefault(&c.Ceiling.MaxAttempts, DefaultMaxAttempts)
-	orDefault(&c.Ceiling.Total, DefaultTotal)
-	orDefault(&c.Ceiling.Cap, DefaultCap)
-	orDefault(&c.Burst, DefaultBurst)
-	orDefault(&c.PerSuccess, DefaultPerSuccess)
-	orDefault(&c.Poll, DefaultPoll)
+	if c.Poll == 0 {
+		c.Poll = DefaultPoll
+	}
+	if u, err := url.Parse(c.URL); err == nil && u.Host != "" && len(c.Destinations) == 0 {
+		c.Destinations = []string{u.Host}
+	}
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
@@ -113,13 +99,6 @@ func (c Config) withDefaults() Config {
 		c.HTTP = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return c
-}
-
-func orDefault[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
 }
 
 func (c Config) check() error {
@@ -138,17 +117,10 @@ func (c Config) check() error {
 			bad("File: the folder of %q is not there; create it, or leave File empty", c.File)
 		}
 	}
-	if c.Ceiling.MaxAttempts < 1 {
-		bad("Ceiling.MaxAttempts: %d is below 1; 1 means no repeats", c.Ceiling.MaxAttempts)
-	}
-	if c.Ceiling.Total < 0 || c.Ceiling.Floor < 0 || c.Ceiling.Cap < 0 {
-		bad("Ceiling: a time in %+v is negative; leave it out for the default", c.Ceiling)
-	}
-	if c.Burst < 0 {
-		bad("Burst: %d is negative; 10 allows ten repeats before any success", c.Burst)
-	}
-	if !(c.PerSuccess > 0 && c.PerSuccess <= 1) { // so written, it catches NaN too
-		bad("PerSuccess: %v is not above 0 and up to 1; 0.1 earns one repeat in ten successes", c.PerSuccess)
+	for i, d := range c.Destinations {
+		if d == "" || strings.ContainsAny(d, "/ ") {
+			bad("Destinations[%d]: %q is no host; write one like api.example or localhost:8080", i, d)
+		}
 	}
 	if c.Poll < time.Second || c.Poll > maxPoll {
 		bad("Poll: %v is not within 1s and %v; 1m looks once a minute", c.Poll, maxPoll)

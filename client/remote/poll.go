@@ -101,7 +101,9 @@ func (s *Switch) look(ctx context.Context) (asked time.Duration, err error) {
 	}
 	defer resp.Body.Close()
 	now := time.Now()
-	s.HeardAt(now, resp.Header)
+	if policy := resp.Header.Get(comporta.HeaderRetryPolicy); policy != "" {
+		s.HeardAt(now, req.URL.Host, policy)
+	}
 	switch resp.StatusCode {
 	case http.StatusOK:
 		return 0, s.receive(resp)
@@ -142,7 +144,7 @@ func (s *Switch) apply(text, etag string, fromFile bool) error {
 		s.kept = fromFile
 		s.now.Store(s.of(doc, etag, text))
 		if s.config.Trace.Applied != nil {
-			s.config.Trace.Applied(doc.Version)
+			s.config.Trace.Applied(s)
 		}
 	}
 	if s.kept || s.config.File == "" {

@@ -105,7 +105,7 @@ func after(d time.Duration) {
 func TestRunLooksAndFollows(t *testing.T) {
 	var applied []uint64
 	version, _ := comporta.ParseClientVersion("acme-go/2.1.0-rc.1")
-	c := Config{Version: version, Trace: Trace{Applied: func(v uint64) { applied = append(applied, v) }}}
+	c := Config{Version: version, Trace: Trace{Applied: func(s *Switch) { applied = append(applied, s.StatusAt(epoch).Version) }}}
 	run(t, c, `{"version":1}`, func(t *testing.T, s *Switch, sv *service) {
 		synctest.Wait()
 		if looks, _ := sv.count(); looks != 0 {
@@ -124,7 +124,7 @@ func TestRunLooksAndFollows(t *testing.T) {
 		}
 		sv.publish(`{"version":2,"max_attempts":1,"poll_s":20}`)
 		after(time.Minute)
-		if got := s.LimitsAt(time.Now(), "/").MaxAttempts; got != 1 {
+		if got := tightened(s.LimitsAt(time.Now(), "api", "/")).MaxAttempts; got != 1 {
 			t.Errorf("%d attempts a minute after it was published", got)
 		}
 		after(time.Minute)
@@ -177,7 +177,7 @@ func TestRunSurvivesEverything(t *testing.T) {
 				after(4 * time.Second)
 				sv.answers(answer)
 				after(75 * time.Second) // a look, and the time that a hanging one has
-				if st := s.StatusAt(time.Now()); st.Version != 7 || s.LimitsAt(time.Now(), "/").MaxAttempts != 2 {
+				if st := s.StatusAt(time.Now()); st.Version != 7 || tightened(s.LimitsAt(time.Now(), "api", "/")).MaxAttempts != 2 {
 					t.Errorf("%+v", st)
 				}
 				if want := int64(1); failed.Load() != want && name != "not modified for no reason" {
@@ -203,7 +203,7 @@ func TestRunObeysRetryAfter(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})
 		after(time.Minute)
-		if got := s.LimitsAt(time.Now(), "/").MaxAttempts; got != 1 {
+		if got := tightened(s.LimitsAt(time.Now(), "api", "/")).MaxAttempts; got != 1 {
 			t.Errorf("%d attempts: the look itself met a refusal with a policy", got)
 		}
 		before, _ := sv.count()
@@ -228,10 +228,13 @@ func TestRunOnce(t *testing.T) {
 }
 
 func TestRunWithoutURL(t *testing.T) {
-	s := newSwitch(t, Config{})
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
+	if err = s.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -245,7 +248,7 @@ func TestFileOutlivesTheProcess(t *testing.T) {
 		t.Errorf("files %q", names)
 	}
 	run(t, c, `{"version":7,"max_attempts":1}`, func(t *testing.T, s *Switch, sv *service) {
-		if got := s.LimitsAt(time.Now(), "/").MaxAttempts; got != 1 {
+		if got := tightened(s.LimitsAt(time.Now(), "api", "/")).MaxAttempts; got != 1 {
 			t.Errorf("%d attempts at the start", got)
 		}
 		after(4 * time.Second)
@@ -260,14 +263,13 @@ func TestFileOutlivesTheProcess(t *testing.T) {
 }
 
 func TestFileIsDamaged(t *testing.T) {
-	const url = "https://api.example" + Path
 	for name, text := range map[string]string{
 		"empty":      "",
-		"torn":       `{"url":"` + url + `","document":{"versi`,
+		"torn":       `{"url":"` + apiURL + `","document":{"versi`,
 		"no JSON":    "\x00\x00\x00",
-		"unreadable": `{"url":"` + url + `","document":{"version":0}}`,
-		"nothing":    `{"url":"` + url + `"}`,
-		"too long":   `{"url":"` + url + `","document":{"version":1}}` + strings.Repeat(" ", maxFile),
+		"unreadable": `{"url":"` + apiURL + `","document":{"version":0}}`,
+		"nothing":    `{"url":"` + apiURL + `"}`,
+		"too long":   `{"url":"` + apiURL + `","document":{"version":1}}` + strings.Repeat(" ", maxFile),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "policy.json")
@@ -275,12 +277,12 @@ func TestFileIsDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			failed := 0
-			s := newSwitch(t, Config{File: file, URL: url, Trace: Trace{Failed: func(error) { failed++ }}})
-			if got := s.LimitsAt(epoch, "/"); got != own || failed != 1 {
+			s := newSwitch(t, Config{File: file, URL: apiURL, Trace: Trace{Failed: func(error) { failed++ }}})
+			if got := limits(s, epoch, "/"); got != own || failed != 1 {
 				t.Errorf("%+v, told of %d failures", got, failed)
 			}
 			apply(t, s, `{"version":3}`)
-			again := newSwitch(t, Config{File: file, URL: url})
+			again := newSwitch(t, Config{File: file, URL: apiURL})
 			if got := again.StatusAt(epoch).Version; got != 3 {
 				t.Errorf("version %d after it was written anew", got)
 			}
@@ -341,8 +343,8 @@ func TestHammer(t *testing.T) {
 			for i := range 50 {
 				now := epoch.Add(time.Duration(i) * time.Second)
 				_ = s.apply(fmt.Sprintf(`{"version":%d,"max_attempts":%d}`, i+1, 1+g), "", false) // some are older
-				s.HeardAt(now, says("max=2;ttl=5"))
-				if l := s.LimitsAt(now, "/"); l.MaxAttempts < 1 || l.MaxAttempts > 4 {
+				s.HeardAt(now, api, "max=2;ttl=5")
+				if l := limits(s, now, "/"); l.MaxAttempts < 1 || l.MaxAttempts > 4 {
 					t.Errorf("%+v", l)
 				}
 				s.StatusAt(now)
@@ -359,7 +361,7 @@ func TestHammer(t *testing.T) {
 }
 
 func FuzzRestore(f *testing.F) {
-	f.Add([]byte(`{"url":"","etag":"\"x\"","document":{"version":1,"max_attempts":1}}`))
+	f.Add([]byte(`{"url":"` + apiURL + `","etag":"\"x\"","document":{"version":1,"max_attempts":1}}`))
 	f.Add([]byte(`{"document":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := filepath.Join(t.TempDir(), "policy.json")
@@ -367,7 +369,7 @@ func FuzzRestore(f *testing.F) {
 			t.Fatal(err)
 		}
 		s := newSwitch(t, Config{File: file})
-		if l := s.LimitsAt(epoch, "/"); l.MaxAttempts < 1 || l.MaxAttempts > own.MaxAttempts || l.Total > own.Total {
+		if l := limits(s, epoch, "/"); l.MaxAttempts < 1 || l.MaxAttempts > own.MaxAttempts || l.Total > own.Total {
 			t.Fatalf("%+v", l)
 		}
 	})

@@ -1,26 +1,27 @@
 package remote
 
 import (
-	"net/http"
+	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/client/retry"
 	"github.com/comporta/comporta/internal/retrypolicy"
 )
 
 // Path is where a service publishes its document.
 const Path = retrypolicy.Path
 
-// Switch keeps what a service last said about repeats. Make one with New, one
-// for each service; its methods may be called from many goroutines.
+// Switch keeps what services last said about repeats. Make one with New; its
+// methods may be called from many goroutines.
 type Switch struct {
 	config Config
 	agent  string // Client-Version, or empty
 
 	now   atomic.Pointer[inForce]
-	brief atomic.Pointer[brief] // nil when nothing was heard
+	heard words
 
 	applying sync.Mutex // one document after the other, in memory and in the file
 	kept     bool       // the file has the document in force; guarded by applying
@@ -31,37 +32,25 @@ type Switch struct {
 type inForce struct {
 	version    uint64 // 0: no document yet
 	etag, text string // as they came
-	limits     Limits
-	routes     map[string]Limits // by path without the slash at its end
-	burst      int
-	perSuccess float64
+	limits     retry.Limits
+	routes     map[string]retry.Limits // by path without the slash at its end
+	burst      *int
+	perSuccess *float64
 	poll       time.Duration
 	tooOld     bool
 }
 
-// own returns what is in force without a document.
-func (s *Switch) own() *inForce {
-	return &inForce{
-		limits: s.config.Ceiling, burst: s.config.Burst, perSuccess: s.config.PerSuccess, poll: s.config.Poll,
-	}
-}
-
 // of returns what a document means to this client.
 func (s *Switch) of(doc *retrypolicy.Document, etag, text string) *inForce {
-	f := s.own()
-	f.version, f.etag, f.text = doc.Version, etag, text
-	f.limits = s.within(doc.Limits)
+	f := &inForce{
+		version: doc.Version, etag: etag, text: text,
+		limits: limitsOf(doc.Limits), burst: doc.Burst, perSuccess: doc.PerSuccess, poll: s.config.Poll,
+	}
 	if len(doc.Routes) > 0 {
-		f.routes = make(map[string]Limits, len(doc.Routes))
+		f.routes = make(map[string]retry.Limits, len(doc.Routes))
 		for path, l := range doc.Routes {
-			f.routes[path] = s.within(l.Over(doc.Limits))
+			f.routes[path] = limitsOf(l.Over(doc.Limits))
 		}
-	}
-	if doc.Burst != nil {
-		f.burst = min(f.burst, *doc.Burst)
-	}
-	if doc.PerSuccess != nil {
-		f.perSuccess = min(f.perSuccess, *doc.PerSuccess)
 	}
 	if doc.Poll > 0 {
 		f.poll = min(max(doc.Poll, min(minPoll, s.config.Poll)), maxPoll)
@@ -71,102 +60,91 @@ func (s *Switch) of(doc *retrypolicy.Document, etag, text string) *inForce {
 	return f
 }
 
-// within returns what a document asks for, as far as it tightens the ceiling.
-func (s *Switch) within(asked retrypolicy.Limits) Limits {
-	l := s.config.Ceiling
-	if n := asked.Attempts(); n > 0 {
-		l.MaxAttempts = min(l.MaxAttempts, n)
+// limitsOf puts what a document says into the words of a policy.
+func limitsOf(said retrypolicy.Limits) retry.Limits {
+	l := retry.Limits{MaxAttempts: said.Attempts()}
+	if said.Total != nil {
+		l.Total = *said.Total
 	}
-	if asked.Total != nil {
-		l.Total = min(l.Total, *asked.Total)
+	if said.MinWait != nil {
+		l.Floor = *said.MinWait
 	}
-	if asked.MinWait != nil {
-		l.Floor = max(l.Floor, *asked.MinWait)
-	}
-	if asked.MaxWait != nil {
-		l.Cap = max(l.Cap, *asked.MaxWait)
+	if said.MaxWait != nil {
+		l.Cap = *said.MaxWait
 	}
 	return l
 }
 
 // Limits is LimitsAt for now.
-func (s *Switch) Limits(path string) Limits { return s.LimitsAt(time.Now(), path) }
+func (s *Switch) Limits(destination, path string) retry.Limits {
+	return s.LimitsAt(time.Now(), destination, path)
+}
 
-// LimitsAt returns what applies to a call of a path: the client's own policy,
-// tightened by the document (by the route of the longest path that covers this
-// one, where it says something), and by what a refusal said.
-func (s *Switch) LimitsAt(now time.Time, path string) Limits {
-	f := s.now.Load()
-	l, ok := retrypolicy.Route(f.routes, path)
-	if !ok {
-		l = f.limits
+// LimitsAt returns what was said about a call of a path of a destination: by the
+// document (its route of the longest path that covers this one, where that says
+// something) and by a refusal, whichever is tighter.
+func (s *Switch) LimitsAt(now time.Time, destination, path string) retry.Limits {
+	var l retry.Limits
+	if s.speaksOf(destination) {
+		f := s.now.Load()
+		var ok bool
+		if l, ok = retrypolicy.Route(f.routes, path); !ok {
+			l = f.limits
+		}
 	}
-	if b := s.heard(now); b != nil {
-		if b.MaxAttempts > 0 {
-			l.MaxAttempts = min(l.MaxAttempts, b.MaxAttempts)
+	if b, left := s.heard.at(now, destination); left > 0 {
+		if b.MaxAttempts > 0 && (l.MaxAttempts == 0 || b.MaxAttempts < l.MaxAttempts) {
+			l.MaxAttempts = b.MaxAttempts
 		}
 		l.Floor = max(l.Floor, b.MinWait)
 	}
 	return l
 }
 
-// Budget returns how many repeats may be made before any success, and how many a
-// success earns. It changes when Trace.Applied is called.
+// speaksOf reports whether the document is about a destination.
+func (s *Switch) speaksOf(destination string) bool {
+	for _, d := range s.config.Destinations {
+		if strings.EqualFold(d, destination) {
+			return true
+		}
+	}
+	return false
+}
+
+// Budget returns how many repeats the document allows before any success, and
+// how many a success may earn; the largest values there are while it does not
+// say. It changes when Trace.Applied is called, and fits budget.Budgets.Tighten.
 func (s *Switch) Budget() (burst int, perSuccess float64) {
 	f := s.now.Load()
-	return f.burst, f.perSuccess
+	burst, perSuccess = math.MaxInt, 1
+	if f.burst != nil {
+		burst = *f.burst
+	}
+	if f.perSuccess != nil {
+		perSuccess = *f.perSuccess
+	}
+	return burst, perSuccess
 }
 
-// TooOld reports whether the service has said that it no longer serves this
-// version of the program. Its calls can only fail.
+// TooOld reports whether the document says that this version of the program is
+// no longer served. Its calls can only fail.
 func (s *Switch) TooOld() bool { return s.now.Load().tooOld }
 
-// brief is a Retry-Policy that was heard.
-type brief struct {
-	retrypolicy.Brief
-	until int64 // Unix nanoseconds
-}
+// Heard is HeardAt for now.
+func (s *Switch) Heard(destination, policy string) { s.HeardAt(time.Now(), destination, policy) }
 
-// HeardAt takes note of a Retry-Policy in the head of a response of the service;
-// call it before deciding about a repeat. The last one heard counts, until its
-// ttl is over. It reports whether there was one that could be read.
-func (s *Switch) HeardAt(now time.Time, h http.Header) bool {
-	values := h[comporta.HeaderRetryPolicy]
-	if len(values) == 0 {
-		return false
-	}
-	policy, ok := retrypolicy.ParseBrief(values[0])
+// HeardAt takes note of a Retry-Policy that a destination sent; it is to be
+// called before the decision about a repeat. The last one counts, until its ttl is
+// over. It reports whether the value could be read; if not, it changes nothing.
+func (s *Switch) HeardAt(now time.Time, destination, policy string) bool {
+	b, ok := retrypolicy.ParseBrief(policy)
 	if !ok {
 		return false
 	}
-	next := brief{policy, now.UnixNano() + int64(policy.TTL)}
-	was := s.heard(now)
-	same := was != nil && was.MaxAttempts == next.MaxAttempts && was.MinWait == next.MinWait
-	// Its ttl shrinks from refusal to refusal, so the end stays within a second.
-	if same && max(was.until-next.until, next.until-was.until) <= int64(time.Second) {
-		return true
-	}
-	s.brief.Store(&brief{next.Brief, next.until})
-	if !same && s.config.Trace.Heard != nil {
-		s.config.Trace.Heard(policy.MaxAttempts, policy.MinWait, policy.TTL)
+	if news := s.heard.note(now, destination, b); news && s.config.Trace.Heard != nil {
+		s.config.Trace.Heard(destination, retry.Limits{MaxAttempts: b.MaxAttempts, Floor: b.MinWait}, b.TTL)
 	}
 	return true
-}
-
-// heard returns the Retry-Policy that applies; nil when there is none.
-func (s *Switch) heard(now time.Time) *brief {
-	b := s.brief.Load()
-	if b == nil {
-		return nil
-	}
-	switch left := b.until - now.UnixNano(); {
-	case left <= 0:
-		return nil
-	case left > int64(b.TTL):
-		// The clock stepped back; the policy must not live longer for it.
-		s.brief.CompareAndSwap(b, &brief{b.Brief, now.UnixNano() + int64(b.TTL)})
-	}
-	return b
 }
 
 // Status is a view of a Switch for metrics and status pages.
@@ -174,15 +152,11 @@ type Status struct {
 	Version uint64        // of the document in force; 0 = none
 	TooOld  bool          // see Switch.TooOld
 	Poll    time.Duration // time between two looks
-	Heard   time.Duration // how long a Retry-Policy applies; 0 = none does
+	Heard   int           // destinations whose Retry-Policy applies
 }
 
 // StatusAt returns the present state.
 func (s *Switch) StatusAt(now time.Time) Status {
 	f := s.now.Load()
-	status := Status{Version: f.version, TooOld: f.tooOld, Poll: f.poll}
-	if b := s.heard(now); b != nil {
-		status.Heard = min(time.Duration(b.until-now.UnixNano()), b.TTL)
-	}
-	return status
+	return Status{Version: f.version, TooOld: f.tooOld, Poll: f.poll, Heard: s.heard.count(now)}
 }
