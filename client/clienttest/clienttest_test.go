@@ -123,7 +123,7 @@ func TestThreeTriesAreTooManyWhereNoneHelps(t *testing.T) {
 // Three tries on top of three tries are nine calls.
 func TestNestedLayersFail(t *testing.T) {
 	layer := func(next http.RoundTripper) http.RoundTripper { return repeat(next, 3, time.Millisecond, unchanged) }
-	v := verdicts(t, time.Second, layer, layer)["nested"]
+	v := verdicts(t, time.Second, func(next http.RoundTripper) http.RoundTripper { return layer(layer(next)) })["nested"]
 	if v.State != Failed || v.Measurement.Calls != 9 || !strings.Contains(v.Problems[0], "9 calls, at most 5") {
 		t.Errorf("%v: %v", v.Measurement.Calls, v.Problems)
 	}
@@ -266,7 +266,7 @@ func TestRun(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := func(next http.RoundTripper) *http.Client { return &http.Client{Transport: next} }
 	silent := roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.EOF })
-	if got := run(t, client(silent)); len(got) != 1 || !strings.Contains(got[0], "no call at all") {
+	if got := run(t, client(silent)); len(got) != 1 || !strings.Contains(got[0], "no call in any") {
 		t.Errorf("a client that calls nobody: %v", got)
 	}
 	if got := run(t, client(repeat(transport, 50, time.Millisecond, unchanged))); len(got) < 9 {

@@ -41,18 +41,18 @@ type Verdict struct {
 }
 
 // Judge compares a run with what a good client does.
-func (s Scenario) Judge(m Measurement) Verdict {
-	v := Verdict{Scenario: s, Measurement: m}
+func (s *Scenario) Judge(m Measurement) Verdict {
+	v := Verdict{Scenario: *s, Measurement: m}
 	if !s.exercised(&m) {
 		return v
 	}
-	v.problem(m.Calls > s.Calls, "%d calls, at most %d: %s", m.Calls, s.Calls, s.Good)
+	v.problemf(m.Calls > s.Calls, "%d calls, at most %d", m.Calls, s.Calls)
 	wait, hasty := m.hasty()
-	v.problem(hasty, "called again %v before the instant that the server named", wait.Round(time.Millisecond))
+	v.problemf(hasty, "called again %v before the instant that the server named", wait.Round(time.Millisecond))
 	if s.Method == http.MethodPost {
 		keyless, keys := m.keys()
-		v.problem(keyless > 1 || keyless == 1 && keys > 0, "sent a POST again without an Idempotency-Key: the server may execute both")
-		v.problem(keys > 1, "sent %d keys for one operation: mint the key once, and not for each attempt", keys)
+		v.problemf(keyless > 1 || keyless == 1 && keys > 0, "sent a POST again without an Idempotency-Key: the server may execute both")
+		v.problemf(keys > 1, "sent %d keys for one operation: mint the key once, and not for each attempt", keys)
 	}
 	v.State = Passed
 	if len(v.Problems) > 0 {
@@ -107,7 +107,7 @@ func (m *Measurement) keys() (keyless, keys int) {
 	return keyless, len(seen)
 }
 
-func (v *Verdict) problem(is bool, format string, args ...any) {
+func (v *Verdict) problemf(is bool, format string, args ...any) {
 	if is {
 		v.Problems = append(v.Problems, fmt.Sprintf(format, args...))
 	}

@@ -40,14 +40,14 @@ func Run(t T, client *http.Client) {
 		t.Logf("%-16s %d calls (at most %d), %d connections, %v: %v",
 			v.Scenario.Name, m.Calls, v.Scenario.Calls, m.Connections, m.Elapsed.Round(time.Millisecond), v.State)
 		for _, p := range v.Problems {
-			t.Errorf("%s (%s): %s", v.Scenario.Name, v.Scenario.Story, p)
+			t.Errorf("%s (%s): %s. A good client: %s", v.Scenario.Name, v.Scenario.Story, p, v.Scenario.Good)
 		}
 		for _, n := range v.Notes {
 			t.Logf("%s: %s", v.Scenario.Name, n)
 		}
 	}
 	if silent {
-		t.Errorf("the client made no call at all")
+		t.Errorf("the client made no call in any of %d scenarios", len(verdicts))
 	}
 }
 

@@ -101,7 +101,7 @@ func (t *Trace) dead(l Letter) {
 }
 
 // prepare returns c with the defaults filled in, or all of its problems.
-func (c Config) prepare() (Config, error) {
+func prepare(c Config) (Config, error) {
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("queue: "+format, args...))

@@ -53,7 +53,7 @@ func HTTP(client *http.Client, build func(context.Context, Item) (*http.Request,
 		if item.Ticket != "" {
 			req.Header.Set(comporta.HeaderRetryTicket, item.Ticket)
 		}
-		resp, err := client.Do(req)
+		resp, err := client.Do(req) //nolint:bodyclose // read closes it
 		if err != nil {
 			return Result{Fate: way.fate(err), Err: err}
 		}

@@ -45,7 +45,7 @@ func (p *pause) record(failures uint32) record {
 
 // portion returns the part u of d; u outside 0 to 1 counts as the nearer end.
 func portion(u float64, d time.Duration) time.Duration {
-	if !(u > 0) { //nolint:staticcheck // as u <= 0, and true for NaN
+	if !(u > 0) { // so written, it catches NaN too
 		return 0
 	}
 	return time.Duration(min(u, 1) * float64(d))

@@ -88,7 +88,7 @@ type Queue struct {
 // [ErrNoQueue] and those of the file system. After a crash it cuts off what a
 // torn write left.
 func Open(c Config) (*Queue, error) {
-	c, err := c.prepare()
+	c, err := prepare(c)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (q *Queue) enqueueAt(now time.Time, e Entry, u float64) (Item, []Letter, er
 	if err != nil {
 		return Item{}, nil, err
 	}
-	records := append(drops, put)
+	records := slices.Concat(drops, []record{put})
 	if len(s.waiting) == 0 && s.pause.leftAt(now) == 0 {
 		first := pause{at: now.UnixNano(), wait: portion(u, q.config.ceiling(1)), cause: causeOffline}
 		records = append(records, first.record(s.failures))

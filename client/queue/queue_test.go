@@ -43,7 +43,7 @@ func TestCase_Client_D15_SpreadInProportion(t *testing.T) {
 		{500, 7, 100 * time.Second},
 	} {
 		q := &Queue{wake: make(chan struct{}, 1), log: new(log)}
-		q.config, _ = Config{Path: "x"}.prepare()
+		q.config, _ = prepare(Config{Path: "x"})
 		for i := range c.items {
 			q.state.apply(&record{kind: kindPut, id: uint64(i + 1), text: fmt.Sprint(i)})
 		}
@@ -56,7 +56,7 @@ func TestCase_Client_D15_SpreadInProportion(t *testing.T) {
 
 // cases/client.md D15: ten thousand devices are one tenth of a percent a second, not a wave.
 func TestCase_Client_D15_TenThousandDevices(t *testing.T) {
-	c, _ := Config{Path: "x"}.prepare()
+	c, _ := prepare(Config{Path: "x"})
 	random := rand.New(rand.NewPCG(1, 2))
 	perSecond := make([]int, 101)
 	for range 10_000 {
@@ -91,11 +91,12 @@ func TestCase_Client_D15_SerialWithBackOff(t *testing.T) {
 		t.Errorf("after one failure the queue waits %v", wait)
 	}
 	wantKeys(t, "order", waitingKeys(q), keys[1], keys[2], keys[0])
-	for i, want := range []time.Duration{2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+	for i, seconds := range []int{2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		want := time.Duration(seconds) * time.Second
 		now = now.Add(time.Hour)
 		settle(t, q, now, next(t, q, now), Result{Fate: Again, Err: errBusy}, 1)
-		if wait := waits(t, q, now); wait != want*time.Second {
-			t.Errorf("after %d failures in a row: %v, want %v", i+2, wait, want*time.Second)
+		if wait := waits(t, q, now); wait != want {
+			t.Errorf("after %d failures in a row: %v, want %v", i+2, wait, want)
 		}
 	}
 	now = now.Add(time.Hour)

@@ -10,9 +10,9 @@ import (
 
 // The file is a header and records:
 //
-//	header  magic (8) | marker (4) | checksum of both (4)
-//	record  marker (4) | length of the body (4) | checksum (4) | body
-//	body    kind (1) | id (8) | at (8) | wait (8) | number (4) | length of text (2) | text | payload
+//	header: magic (8) | marker (4) | checksum of both (4)
+//	record: marker (4) | the body's length (4) | checksum (4) | body
+//	body:   kind (1) | id (8) | at (8) | wait (8) | number (4) | length of text (2) | text | payload
 //
 // All numbers are little-endian, times are nanoseconds since 1970, and the
 // checksum is CRC-32C over the length and the body: a torn length must not be

@@ -11,15 +11,12 @@ import (
 // that was forgotten loses nothing.
 type Fate uint8
 
+// The fates.
 const (
-	// Again: the server failed, or did not answer; the attempt counts.
-	Again Fate = iota
-	// Done: the server has it.
-	Done
-	// Offline: no byte reached a server; the attempt does not count.
-	Offline
-	// Never: no repeat can help; the item is a dead letter at once.
-	Never
+	Again   Fate = iota // the server failed, or did not answer; the attempt counts
+	Done                // the server has it
+	Offline             // no byte reached a server; the attempt does not count
+	Never               // no repeat can help; the item is a dead letter at once
 	numFates
 )
 
