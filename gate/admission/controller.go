@@ -246,6 +246,10 @@ func (c *Controller) refuse(now time.Time, a *arrival, inflight int) Grant {
 	}
 	if inflight > a.most || reason == comporta.RetryDeferred {
 		c.state.markFull(now)
+	}
+	// A repeat from which a free permit was withheld, or a request of a route that
+	// has its share, does not say that the limit is too low: told so, it would grow.
+	if inflight > a.limit-a.weight {
 		c.refused(now)
 	}
 	return Grant{Reason: reason}

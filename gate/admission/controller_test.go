@@ -598,6 +598,25 @@ func TestLearnerHearsOnlyWhatTheServiceSaid(t *testing.T) {
 	}
 }
 
+// A withheld permit and a route that has its share are no want of the limit: told
+// of them, the limit would grow.
+func TestLearnerDoesNotHearOfWithheldPermits(t *testing.T) {
+	var s State
+	l := new(learner)
+	l.limit.Store(100)
+	c := newController(t, Config{Learner: l, Routes: []Route{{}, {Share: 0.02}}}, &s)
+	mustRefuse(t, c, t0, slotted(1, comporta.SlotEarly), View{DueSoon: 100}, comporta.RetryDeferred)
+	narrow := original(2)
+	narrow.Route = 1
+	for range 2 {
+		mustAdmit(t, c, t0, narrow)
+	}
+	mustRefuse(t, c, t0, narrow, View{}, comporta.CapacityExhausted)
+	if n := l.refused.Load(); n != 0 {
+		t.Errorf("%d refusals told, want none", n)
+	}
+}
+
 func TestCeilingBoundsTheLearner(t *testing.T) {
 	l := new(learner)
 	l.limit.Store(500)
