@@ -188,6 +188,24 @@ func TestHeard(t *testing.T) {
 // ttl renders a time as the gateway does: whole seconds, rounded up.
 func ttl(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
+// The operator prolongs a policy, or changes only its wait.
+func TestHeardAgain(t *testing.T) {
+	s := newSwitch(t, Config{})
+	s.HeardAt(epoch, api, "max=1;ttl=10")
+	s.HeardAt(epoch, api, "max=1;ttl=600")
+	if got := limits(s, epoch.Add(5*time.Minute), "/").MaxAttempts; got != 1 {
+		t.Errorf("prolonged: %d attempts", got)
+	}
+	s.HeardAt(epoch, api, "max=1;min-ms=500;ttl=600")
+	if got := limits(s, epoch, "/").Floor; got != 500*time.Millisecond {
+		t.Errorf("floor %v", got)
+	}
+	s.HeardAt(epoch, api, "max=1;ttl=60") // and shortens it
+	if got := limits(s, epoch.Add(time.Minute), "/"); got != own {
+		t.Errorf("shortened: %+v", got)
+	}
+}
+
 // A policy lives no longer because the clock steps back.
 func TestHeardWhenTheClockStepsBack(t *testing.T) {
 	s := newSwitch(t, Config{})
