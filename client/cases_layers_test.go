@@ -482,8 +482,9 @@ func TestRedirectsStayOneOperation(t *testing.T) {
 		if took := time.Since(start); err == nil || took > retry.DefaultTotal+time.Millisecond {
 			b.t.Errorf("%v after %v", err, took)
 		}
-		for _, got := range b.service.got[1:] {
-			if got.header.Get("Idempotency-Key") != b.service.got[0].header.Get("Idempotency-Key") {
+		hops := b.service.seen()
+		for _, got := range hops[1:] {
+			if got.header.Get("Idempotency-Key") != hops[0].header.Get("Idempotency-Key") {
 				b.t.Error("a hop has another key")
 			}
 		}

@@ -35,7 +35,7 @@ type waitingContext struct {
 	context.Context
 
 	cancel context.CancelCauseFunc
-	timer  *time.Timer // nil: the parent's deadline is the earlier one
+	timer  *time.Timer // nil: no deadline, or the parent's is the earlier one; under mu
 }
 
 // Deadline returns the earlier one of the attempt's and the parent's.
@@ -73,10 +73,16 @@ func (c *attemptContext) wait() *waitingContext {
 		w.cancel(c.over)
 		return w
 	}
+	c.arm(w)
+	return w
+}
+
+// arm sets the timer of w, which has none that runs; with mu held.
+func (c *attemptContext) arm(w *waitingContext) {
+	w.timer = nil
 	if parents, ok := c.parent.Deadline(); !c.deadline.IsZero() && (!ok || c.deadline.Before(parents)) {
 		w.timer = time.AfterFunc(time.Until(c.deadline), func() { w.cancel(retry.ErrAttemptTimeout) })
 	}
-	return w
 }
 
 // Err is DeadlineExceeded when the attempt's time is over, as for a context with
@@ -137,15 +143,7 @@ func (c *attemptContext) move(deadline time.Time) bool {
 	if w.timer != nil && !w.timer.Stop() {
 		return false
 	}
-	if deadline.IsZero() {
-		return true
-	}
-	d := time.Until(deadline)
-	if w.timer != nil {
-		w.timer.Reset(d)
-	} else if parents, ok := c.parent.Deadline(); !ok || deadline.Before(parents) {
-		w.timer = time.AfterFunc(d, func() { w.cancel(retry.ErrAttemptTimeout) })
-	}
+	c.arm(w)
 	return true
 }
 

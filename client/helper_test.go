@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,6 +49,13 @@ func (s *service) calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.got)
+}
+
+// seen returns what has come so far; some of it may still be answered.
+func (s *service) seen() []seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
 }
 
 // bench is a service, a client with an envelope, and the wire between them.

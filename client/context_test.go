@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/comporta/comporta/client/internal/operation"
+	"github.com/comporta/comporta/client/retry"
+)
+
+type someKey struct{}
+
+func attemptIn(parent context.Context, d time.Duration) *attemptContext {
+	return &attemptContext{parent: parent, call: &call{mark: operation.Mark{Owner: "client"}}, deadline: time.Now().Add(d)}
+}
+
+func TestContextEndsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := attemptIn(context.WithValue(t.Context(), someKey{}, 7), time.Second)
+		child, cancel := context.WithCancel(c)
+		defer cancel()
+		if d, ok := c.Deadline(); !ok || time.Until(d) != time.Second {
+			t.Errorf("deadline in %v", time.Until(d))
+		}
+		if c.Value(someKey{}) != 7 || child.Value(someKey{}) != 7 || operation.Of(child) != &c.call.mark {
+			t.Error("values got lost")
+		}
+		start := time.Now()
+		<-child.Done()
+		if time.Since(start) != time.Second || !errors.Is(c.Err(), context.DeadlineExceeded) || !c.timedOut() {
+			t.Errorf("after %v: %v", time.Since(start), c.Err())
+		}
+		if context.Cause(c) != retry.ErrAttemptTimeout || context.Cause(child) != retry.ErrAttemptTimeout {
+			t.Errorf("causes %v and %v", context.Cause(c), context.Cause(child))
+		}
+		c.end(context.Canceled)
+	})
+}
+
+// Nobody has to wait for it to know its deadline.
+func TestContextErrWithoutWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := attemptIn(t.Context(), time.Second)
+		if c.Err() != nil {
+			t.Error(c.Err())
+		}
+		<-time.After(time.Second)
+		if !errors.Is(c.Err(), context.DeadlineExceeded) {
+			t.Error(c.Err())
+		}
+		ended := attemptIn(t.Context(), time.Second)
+		ended.end(context.Canceled)
+		if !errors.Is(ended.Err(), context.Canceled) {
+			t.Error(ended.Err())
+		}
+		<-ended.Done()
+	})
+}
+
+func TestContextMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, waited := range []bool{false, true} {
+			c := attemptIn(t.Context(), time.Second)
+			if waited {
+				c.Done()
+			}
+			if !c.move(time.Now().Add(time.Minute)) {
+				t.Fatal("could not be moved")
+			}
+			start := time.Now()
+			<-c.Done()
+			if time.Since(start) != time.Minute {
+				t.Errorf("ended after %v", time.Since(start))
+			}
+			if c.move(time.Now().Add(time.Minute)) {
+				t.Error("moved after its end")
+			}
+			c.end(context.Canceled)
+		}
+		c := attemptIn(t.Context(), time.Second)
+		c.Done()
+		c.move(time.Time{})
+		<-time.After(time.Hour)
+		if c.Err() != nil {
+			t.Error("ended without a deadline")
+		}
+		if _, ok := c.Deadline(); ok {
+			t.Error("has a deadline")
+		}
+		c.move(time.Now().Add(time.Second))
+		<-c.Done()
+	})
+}
+
+func TestContextEndsWithItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("why")
+		parent, cancel := context.WithCancelCause(t.Context())
+		c := attemptIn(parent, time.Hour)
+		called := make(chan struct{})
+		context.AfterFunc(c, func() { close(called) })
+		cancel(why)
+		<-called
+		if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), why) || c.timedOut() {
+			t.Errorf("%v, cause %v", c.Err(), context.Cause(c))
+		}
+		unseen := attemptIn(parent, time.Hour)
+		if !errors.Is(unseen.Err(), context.Canceled) {
+			t.Errorf("%v", unseen.Err())
+		}
+		soon, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		later := attemptIn(soon, time.Hour)
+		if d, ok := later.Deadline(); !ok || time.Until(d) != time.Second {
+			t.Error("the parent's deadline is not seen")
+		}
+		<-later.Done()
+		if !errors.Is(later.Err(), context.DeadlineExceeded) || later.timedOut() {
+			t.Errorf("%v, timed out %t", later.Err(), later.timedOut())
+		}
+	})
+}
+
+// A derived context finds its parent without a goroutine, and leaves nothing.
+func TestContextChildrenCostNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := attemptIn(t.Context(), time.Hour)
+		for range 1000 {
+			child, cancel := context.WithCancel(c)
+			_ = child
+			defer cancel()
+		}
+		synctest.Wait() // a goroutine per child would be seen by the bubble at its end
+		c.end(context.Canceled)
+	})
+}
+
+func TestContextFromManySides(t *testing.T) {
+	for range 200 {
+		parent, cancel := context.WithCancel(t.Context())
+		c := attemptIn(parent, time.Millisecond)
+		var wg sync.WaitGroup
+		wg.Go(func() { <-c.Done() })
+		wg.Go(func() { _ = c.Err(); c.Deadline() })
+		wg.Go(func() { c.move(time.Now().Add(time.Millisecond)) })
+		wg.Go(func() { c.Value(someKey{}); c.timedOut() })
+		wg.Go(func() { c.end(errHedged) })
+		wg.Go(cancel)
+		wg.Wait()
+		if c.Err() == nil {
+			t.Fatal("still running")
+		}
+	}
+}
