@@ -193,8 +193,10 @@ func TestHeardAgain(t *testing.T) {
 	s := newSwitch(t, Config{})
 	s.HeardAt(epoch, api, "max=1;ttl=10")
 	s.HeardAt(epoch, api, "max=1;ttl=600")
-	if got := limits(s, epoch.Add(5*time.Minute), "/").MaxAttempts; got != 1 {
-		t.Errorf("prolonged: %d attempts", got)
+	for at := time.Duration(0); at < 10*time.Minute; at += 30 * time.Second {
+		if got := limits(s, epoch.Add(at), "/").MaxAttempts; got != 1 {
+			t.Errorf("prolonged, after %v: %d attempts", at, got)
+		}
 	}
 	s.HeardAt(epoch, api, "max=1;min-ms=500;ttl=600")
 	if got := limits(s, epoch, "/").Floor; got != 500*time.Millisecond {
