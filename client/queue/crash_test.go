@@ -150,7 +150,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 		pos += size
 	}
 	damaged := filepath.Join(filepath.Dir(name), "damaged")
-	for i := headerSize; i < len(content); i++ {
+	for i := headerSize; i < len(content); i += 3 { // every frame is hit; every byte would triple the time
 		b := slices.Clone(content)
 		b[i] ^= 0x10
 		var want state

@@ -36,8 +36,9 @@
 // Delivery is at least once: a process that dies between the answer and the note
 // of it sends again, with the same key.
 //
-// The queue is the layer that repeats. Give it a client that makes one attempt:
-// a client that retries by itself multiplies MaxAttempts.
+// The queue is the layer that repeats. The context of a [Sender] says so, and a
+// client of this module makes one attempt with it; any other client that retries
+// by itself multiplies MaxAttempts.
 //
 // One process at a time: the lock is the operating system's lock on the file
 // (flock), gone with the process that held it, and there is no pid file to go

@@ -2,10 +2,8 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/client/retry"
 	"github.com/comporta/comporta/internal/retryafter"
 )
 
@@ -26,13 +25,12 @@ const (
 // HTTP returns a sender that makes one request of each item. build makes the
 // request, with the context that it gets; HTTP adds the Idempotency-Key, Retry-Attempt and, on a return, the
 // Retry-Ticket. An attempt takes two minutes at most, or less by the client's
-// Timeout. A nil client means http.DefaultClient; the client must not retry by
-// itself.
+// Timeout. A nil client means http.DefaultClient. A client of this module makes
+// one attempt below a queue; another one must not retry by itself.
 //
-// Any 2xx is [Done]. The server's own word ("retryable" or "repetivel" in the
-// body, x-should-retry) beats the status; without it 408, 409, 425, 429, 500,
-// 502, 503 and 504 are [Again], a request that reached no server is [Offline],
-// and all else is [Never], an error of build too.
+// Any 2xx is [Done]. Other answers are judged by [retry.OfResponse]: [Again] if
+// another try may help, else [Never]. A request that reached no server, or that a
+// local breaker held back, is [Offline]; an error of build is Never.
 func HTTP(client *http.Client, build func(context.Context, Item) (*http.Request, error)) Sender {
 	if client == nil {
 		client = http.DefaultClient
@@ -65,48 +63,25 @@ func HTTP(client *http.Client, build func(context.Context, Item) (*http.Request,
 func read(resp *http.Response) Result {
 	defer func() { _ = resp.Body.Close() }() // what it says is read already
 	h := resp.Header
-	var word retryafter.Word
+	var body []byte
 	if retryafter.Peekable(h, resp.StatusCode) {
-		body, err := io.ReadAll(io.LimitReader(resp.Body, retryafter.MaxPeek))
-		if again, found := retryafter.SaysRetryable(body); err == nil && found {
-			word = retryafter.Stop
-			if again {
-				word = retryafter.Again
-			}
+		if b, err := io.ReadAll(io.LimitReader(resp.Body, retryafter.MaxPeek)); err == nil {
+			body = b
 		}
 	}
-	if said := retryafter.Says(h); word == retryafter.Unsaid || said == retryafter.Stop {
-		word = said
-	}
 	_, _ = io.CopyN(io.Discard, resp.Body, maxDrain) // as far as it goes: only the connection's reuse is at stake
-	r := Result{Fate: fateOf(resp.StatusCode, word)}
-	if r.Fate == Done {
-		return r
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return Result{Fate: Done}
 	}
-	r.Err = fmt.Errorf("queue: the server answered %d", resp.StatusCode)
+	r := Result{Fate: Never, Err: fmt.Errorf("queue: the server answered %d", resp.StatusCode)}
 	if code := h.Get(comporta.HeaderDecision); code != "" {
 		r.Err = fmt.Errorf("queue: the server answered %d (%.64q)", resp.StatusCode, code)
 	}
-	if r.Fate == Again {
-		r.Wait, r.Ticket = retryafter.WaitAt(time.Now(), h).Exact(), h.Get(comporta.HeaderRetryTicket)
+	sign := retry.OfResponse(time.Now(), resp.StatusCode, h, body, true)
+	if !sign.Stop && (sign.Again || sign.Retryable) {
+		r.Fate, r.Wait, r.Ticket = Again, sign.Wait, h.Get(comporta.HeaderRetryTicket)
 	}
 	return r
-}
-
-func fateOf(status int, word retryafter.Word) Fate {
-	switch {
-	case status >= 200 && status < 300:
-		return Done
-	case word == retryafter.Stop:
-		return Never
-	case word == retryafter.Again:
-		return Again
-	}
-	switch status {
-	case 408, 409, 425, 429, 500, 502, 503, 504: // 409: the key is still being worked on
-		return Again
-	}
-	return Never
 }
 
 // trace sees how far a request came. The transport may call it from goroutines
@@ -131,11 +106,8 @@ func (t *trace) fate(err error) Fate {
 	if t.asked.Load() {
 		return Offline
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return Offline
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return Offline
+	if retry.OfError(err).Untouched {
+		return Offline // so says the error's type: a fault of dialing, or a local breaker
 	}
 	return Again
 }

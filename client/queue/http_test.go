@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/comporta/comporta/breaker"
+	"github.com/comporta/comporta/client"
 	"github.com/comporta/comporta/internal/memhttp"
 )
 
@@ -88,6 +91,7 @@ func TestHTTPWithoutAnAnswer(t *testing.T) {
 	reset := network.Client()
 	defer reset.CloseIdleConnections()
 	blind := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, errBusy })}
+	broken := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, &breaker.OpenError{} })}
 	refused := func(context.Context, Item) (*http.Request, error) { return nil, errors.New("cannot be read") }
 	for _, c := range []struct {
 		name string
@@ -98,10 +102,44 @@ func TestHTTPWithoutAnAnswer(t *testing.T) {
 		{"no such name", HTTP(nil, post("http://nobody.invalid/")), Offline},
 		{"reset after the request", HTTP(reset, post("http://resets/")), Again},
 		{"a transport that tells nothing", HTTP(blind, post("http://service/")), Again},
+		{"held back by a breaker", HTTP(broken, post("http://service/")), Offline},
 		{"no request can be made", HTTP(blind, refused), Never},
 	} {
 		if r := c.send(t.Context(), Item{Key: "k"}); r.Fate != c.want || r.Err == nil {
 			t.Errorf("%s: %+v, want %v", c.name, r, c.want)
 		}
 	}
+}
+
+// The queue above and the envelope below: each attempt of the queue is one call.
+// cases/client.md D5, for the queue as the outermost layer.
+func TestTheClientBelowMakesOneAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network memhttp.Network
+		var declared []string
+		server := network.Serve("service", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			declared = append(declared, r.Header.Get("Retry-Attempt"))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		defer server.Close()
+		envelope, err := client.New(client.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		below := network.Client()
+		defer below.CloseIdleConnections()
+		q := open(t, Config{MaxAttempts: 5})
+		if _, err := q.Enqueue(Entry{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		send := HTTP(&http.Client{Transport: envelope.Transport(below.Transport)}, post("http://service/"))
+		if err := q.Run(ctx, send); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if got := strings.Join(declared, " "); got != "0 1 2 3 4" || q.Stats().Dead != 1 {
+			t.Errorf("attempts %s, %+v", got, q.Stats())
+		}
+	})
 }

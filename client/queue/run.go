@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/comporta/comporta/client/internal/operation"
 )
 
 // Sender makes one attempt to send an item and tells what became of it. It must
@@ -56,7 +58,8 @@ func (q *Queue) claim(running bool) bool {
 
 func (q *Queue) attempt(ctx context.Context, send Sender, item Item) error {
 	defer q.release(item.ID) // also if send panics
-	r := send(ctx, item)
+	// The mark tells a client envelope below that the repeats are made here.
+	r := send(operation.With(ctx, &operation.Mark{Owner: "queue", Attempt: item.Attempts}), item)
 	if ctx.Err() != nil && r.Fate != Done && r.Fate != Never {
 		return nil // the caller ended it, not the server
 	}
