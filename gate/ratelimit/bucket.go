@@ -65,7 +65,10 @@ func NewBucket(c BucketConfig) (*Bucket, error) {
 	}
 	g := &policy.gcra
 	g.horizon = max(g.horizon, g.window+stamp(b.maxWait.Microseconds()+1)<<fracBits)
-	return b, table.Prepare(b.start, policy)
+	if err := table.Prepare(b.start, policy); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // now reads the monotonic clock only: it cannot step, and costs half.
@@ -80,9 +83,13 @@ func (b *Bucket) TakeAt(now time.Time, key string, n int64) (Result, error) {
 	if err := checkCall(key, n); err != nil {
 		return Result{}, err
 	}
-	r, _ := b.table.takeOne(stampOf(now), b.policy, b.policy.nameOfString(key), n, true)
+	r, _ := b.table.takeOne(stampOf(now), b.policy, b.policy.nameOfString(key), n, b.known())
 	return r, nil
 }
+
+// known reports whether keys may use all of the table: not when strangers are
+// counted together, which says that they may be invented.
+func (b *Bucket) known() bool { return b.policy.Unseen.none() }
 
 func checkCall(key string, n int64) error {
 	if n < 0 {
@@ -115,7 +122,7 @@ func (b *Bucket) ChargeAt(now time.Time, key string, n int64) error {
 		return err
 	}
 	if n > 0 && b.policy.Units() > 0 {
-		b.table.chargeOne(stampOf(now), b.policy, b.policy.nameOfString(key), n, true)
+		b.table.chargeOne(stampOf(now), b.policy, b.policy.nameOfString(key), n, b.known())
 	}
 	return nil
 }

@@ -253,6 +253,25 @@ func TestRefundsAreForgottenAfterTheirTime(t *testing.T) {
 	}
 }
 
+func TestUnseenKeysOfABucketShareABound(t *testing.T) {
+	b, err := NewBucket(BucketConfig{Limit: perSecond(10, 10), Unseen: perSecond(5, 5), Keys: MinKeys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := 0
+	for i := range 100 {
+		if r, _ := b.TakeAt(t0, fmt.Sprint(i), 1); r.Allowed {
+			passed++
+		}
+	}
+	if _, err := b.ReserveAt(t0, "new", 1, time.Second); passed != 5 || !errors.Is(err, ErrTooLong) {
+		t.Errorf("%d new keys passed, want 5; a reservation of one more: %v", passed, err)
+	}
+	if r, _ := b.TakeAt(t0, "0", 9); !r.Allowed {
+		t.Error("a key that was there is denied")
+	}
+}
+
 func TestBucketConfigReportsEveryProblem(t *testing.T) {
 	_, err := NewBucket(BucketConfig{Limit: Limit{Rate: Rate{-1, 0}, Burst: -2}, Keys: 5, MaxWait: -1, MaxWaiters: -1})
 	for _, want := range []string{"count -1", "burst -2", "5 keys", "MaxWait", "MaxWaiters"} {

@@ -34,7 +34,8 @@ type shard struct {
 	_     [8]byte // one shard, one cache line
 }
 
-// pair is the two lines in which a name may live.
+// pair is the two lines in which a name may live (two-choice hashing: Azar,
+// Broder, Karlin, Upfal, "Balanced Allocations", 1994).
 type pair struct{ a, b *line }
 
 // pairOf finds them by different bits of the name, which is random but for its

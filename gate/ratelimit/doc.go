@@ -33,8 +33,9 @@
 // microseconds, is at most 1,024 (all of 1/s to 1000/s, and 3 in 7 minutes);
 // others are slower than written by less than a nanosecond per unit.
 //
-// A clock that steps back by more than 10 seconds leaves keys that owe more than two bursts empty, not locked:
-// they wait as long as any that spent all. A clock that steps forward refills, as time does.
+// A clock that steps back leaves keys empty, not locked: where the step exceeds
+// 10 seconds and two bursts, they wait as long as any that spent all. A clock that
+// steps forward refills, as time does.
 //
 // A process that starts anew has forgotten everything: each key has its burst
 // again.

@@ -85,7 +85,7 @@ func ExampleMiddleware() {
 	h := limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "hello") }))
 	for range 2 {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 		fmt.Printf("%d, Retry-After %q\n", w.Code, w.Header().Get("Retry-After"))
 	}
 	// Output:

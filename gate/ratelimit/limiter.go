@@ -77,7 +77,10 @@ func New(now time.Time, c Config, t *Table) (*Limiter, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(l.rules, func(a, b *rule) int { return cmp.Compare(a.store, b.store) })
-	return l, l.prepare(now)
+	if err := l.prepare(now); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // prepare makes the policies known to their stores.

@@ -247,6 +247,41 @@ func TestUnseenKeysShareABound(t *testing.T) {
 	}
 }
 
+// cases/ratelimit.md 15: what one aggregate denies, the others are not charged with.
+func TestCase_RateLimit_15_AggregatesAreAllOrNothingToo(t *testing.T) {
+	l := newLimiter(t, newTable(t),
+		Rule{Name: "a", Limit: perSecond(10, 10), Unseen: perSecond(3, 3)},
+		Rule{Name: "b", Match: Match{Path: "/b"}, Limit: perSecond(10, 10), Unseen: perSecond(1, 1)})
+	passed := map[string]int{}
+	for i := range 20 {
+		r := from("192.0." + itoa(i) + ".1")
+		if r.Path = "/b"; i >= 10 {
+			r.Path = "/a"
+		}
+		n, _ := ask(l, t0, r, 1)
+		passed[r.Path] += n
+	}
+	if passed["/b"] != 1 || passed["/a"] != 2 {
+		t.Errorf("passed %v, want 1 by both and the 2 that a has left", passed)
+	}
+}
+
+func TestPeeksCountNothingAndShadowsDenyNone(t *testing.T) {
+	l := newLimiter(t, newTable(t), Rule{Name: "s", Shadow: true}) // one that denies everything
+	var v Verdict
+	if !l.PeekAt(context.Background(), t0, known(1), &v) || !l.TakeAt(context.Background(), t0, known(1), &v) {
+		t.Error("a shadow denies")
+	}
+	if !l.PeekAt(context.Background(), t0, from("192.0.2.1"), &v) {
+		t.Error("a shadow denies a peek of several keys")
+	}
+	for p := range l.Policies {
+		if c := p.Counts(); c.Denied != 0 || c.WouldDeny > 1 {
+			t.Errorf("%s: %+v, want peeks uncounted", p.Name, c)
+		}
+	}
+}
+
 func TestConfigReportsEveryProblem(t *testing.T) {
 	table := newTable(t)
 	_, err := New(t0, Config{

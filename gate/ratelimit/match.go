@@ -136,7 +136,7 @@ func (m *matcher) matches(r *comporta.Request) bool {
 
 func (m *matcher) matchesHost(host string) bool {
 	for _, h := range m.Hosts {
-		if h == host || h[0] == '*' && len(host) > len(h)-1 && strings.HasSuffix(host, h[1:]) {
+		if h == host || h[0] == '*' && len(host) >= len(h) && strings.HasSuffix(host, h[1:]) {
 			return true
 		}
 	}

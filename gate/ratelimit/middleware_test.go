@@ -38,7 +38,7 @@ func serve(t testing.TB, now *time.Time, handler http.HandlerFunc, c Config) htt
 }
 
 func get(h http.Handler, edit func(*http.Request)) *http.Response {
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	if edit != nil {
 		edit(r)
 	}
@@ -91,7 +91,7 @@ func TestCase_RateLimit_2_EveryRetryable429HasAPositiveWait(t *testing.T) {
 				continue
 			}
 			w := httptest.NewRecorder()
-			Refuse(w, httptest.NewRequest(http.MethodGet, "/", nil), &v)
+			Refuse(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody), &v)
 			if after := w.Header().Get("Retry-After"); v.Stop || v.Wait <= 0 || after == "" || after[0] == '0' || after[0] == '-' {
 				t.Fatalf("limit %d: wait %v, Retry-After %q", count, v.Wait, after)
 			}

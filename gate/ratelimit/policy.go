@@ -95,14 +95,16 @@ func NewPolicy(p Policy) (*Policy, error) {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", p.Name, err)
 	}
 	q.gcra, q.units, q.window = newPlan(p.Limit), p.Limit.size(), p.Limit.Window()
-	q.aggregate = q.gcra
-	if !p.Unseen.none() {
-		q.aggregate = newPlan(p.Unseen)
-	}
+	shared := p.Limit
 	if !p.Quota.none() {
 		q.quota, q.family = newQuotaPlan(p.Quota), quotas
 		q.units, q.window = p.Quota.Units, p.Quota.Period.length()
+		shared = Limit{Rate: Rate{q.units, q.window}}
 	}
+	if !p.Unseen.none() {
+		shared = p.Unseen
+	}
+	q.aggregate = newPlan(shared)
 	return q, nil
 }
 
@@ -203,7 +205,7 @@ func (p *Policy) Counts() Counts {
 // wait when it has nothing left.
 func (p *Policy) takeAggregate(now stamp, n int64) (wait time.Duration, ok bool) {
 	if n > p.aggregate.burst {
-		return p.Unseen.Window(), false // never at this cost; an unseen key may yet be a known one later
+		return max(p.Unseen.Window(), time.Second), false // no waiting helps here, but the key may find room later
 	}
 	for {
 		was := p.slot.total.Load()

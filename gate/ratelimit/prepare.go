@@ -120,7 +120,7 @@ func (t *Table) sweep(number, family uint8, f func(was uint64) uint64) {
 		for j := range s.lines[family] {
 			l := &s.lines[family][j]
 			for k := range l {
-				if c := &l[k]; c.name != 0 && uint8(c.name&slotMask) == number {
+				if c := &l[k]; c.name != 0 && c.name&slotMask == uint64(number) {
 					c.word = f(c.word)
 				}
 			}

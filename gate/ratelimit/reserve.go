@@ -84,13 +84,20 @@ func (t *Table) reserve(now stamp, p *Policy, name uint64, n int64, maxWait time
 	}
 	j := p.judge(now, was, n)
 	if j.wait > max(maxWait, 0) {
-		p.count()
+		p.deny(n)
 		return 0, &TooLongError{j.wait}
 	}
+	floor, known := dead(p.family, now), p.Unseen.none()
 	if c == nil {
-		if c = where.room(lines, true, dead(p.family, now)); c == nil {
+		if c = where.room(lines, known, floor); c == nil {
 			t.crowded.Add(1)
 			return 0, errNoRoomToWait
+		}
+	}
+	if !known && was < floor {
+		if wait, ok := p.takeAggregate(now, n); !ok {
+			p.deny(n)
+			return 0, &TooLongError{wait} // nobody stands in line for a bucket of strangers
 		}
 	}
 	c.name, c.word = name, j.after

@@ -46,7 +46,7 @@ func (t *Table) takeAll(now stamp, todo []pending, results []Result) bool {
 		p := &todo[i]
 		results[i] = t.look(now, p)
 		if !results[i].Allowed {
-			granted = p.policy.count() && granted
+			granted = p.policy.deny(p.cost) && granted
 		}
 	}
 	if granted {
@@ -95,7 +95,7 @@ func (t *Table) takeAggregates(now stamp, todo []pending, results []Result) bool
 		}
 		p.aggregate = false
 		results[i].Allowed, results[i].Wait = false, wait
-		if p.policy.count() {
+		if p.policy.deny(p.cost) {
 			continue // a shadow denies nobody
 		}
 		for j := range i {

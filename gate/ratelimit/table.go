@@ -39,8 +39,8 @@ const MaxPolicies = 250
 // full is never evicted. When the lines of a new key hold nothing but such keys,
 // the key is not remembered: it shares one bucket with all others in that case,
 // the policy's Unseen limit or else one bucket of the policy's own limit. So a
-// flood of invented keys takes nothing from the keys that are known, and all of it together
-// gets what one key may have.
+// flood of invented keys takes nothing from the keys that are known, and what of
+// it finds no room gets together what one key may have.
 //
 // Keys are told apart by 56 bits of a hash with a random seed: among a million
 // live keys of one policy, two share a bucket with a probability of 1 in 140,000.
@@ -93,7 +93,7 @@ func (t *Table) grow(family uint8) {
 
 // Bytes is the memory that the table holds, whatever it is asked to remember.
 func (t *Table) Bytes() int {
-	n := len(t.shards) * int(unsafe.Sizeof(shard{})) //nolint:gosec // a size, no pointer
+	n := len(t.shards) * int(unsafe.Sizeof(shard{}))
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
@@ -187,9 +187,9 @@ func (t *Table) takeOne(now stamp, p *Policy, name uint64, n int64, believed boo
 			c = where.room(lines, believed, floor)
 		}
 		if c == nil || !believed && !p.Unseen.none() {
-			if r, ok := t.takeUnseen(now, p, j, n, c == nil); !ok || c == nil {
+			if r, ok := t.takeUnseen(now, p, j, n, c == nil); !r.Allowed || c == nil {
 				s.mu.Unlock()
-				return r, ok || p.Shadow
+				return r, ok
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (t *Table) takeOne(now stamp, p *Policy, name uint64, n int64, believed boo
 		c.name, c.word = name, state
 	}
 	s.mu.Unlock()
-	return p.result(now, state, j.wait), j.wait == 0 || p.count()
+	return p.result(now, state, j.wait), j.wait == 0 || p.deny(n)
 }
 
 // takeUnseen judges a key that is not held by the bucket of all such keys. With
@@ -216,11 +216,9 @@ func (t *Table) takeUnseen(now stamp, p *Policy, j judgement, n int64, crowded b
 	}
 	wait, ok := p.takeAggregate(now, n)
 	if !ok {
-		p.count()
-		return Result{Wait: wait, Next: wait}, false
+		return Result{Wait: wait, Next: wait}, p.deny(n)
 	}
-	r := p.result(now, j.after, j.wait)
-	return r, true
+	return p.result(now, j.after, j.wait), true
 }
 
 // never answers a cost that no waiting makes affordable.
@@ -234,14 +232,17 @@ func (t *Table) never(now stamp, p *Policy, name uint64, n int64) (Result, bool)
 	s.mu.Unlock()
 	r := Result{Never: true}
 	r.Remaining, r.Next = p.report(now, was)
-	return r, n > 0 && p.count()
+	return r, p.deny(n)
 }
 
-// count counts a denial and reports whether the request goes on all the same.
-func (p *Policy) count() bool {
-	if p.Shadow {
+// deny counts a denial, unless somebody only peeked, and reports whether the
+// request goes on all the same.
+func (p *Policy) deny(n int64) bool {
+	switch {
+	case n == 0:
+	case p.Shadow:
 		p.slot.shadowed.Add(1)
-	} else {
+	default:
 		p.slot.denied.Add(1)
 	}
 	return p.Shadow

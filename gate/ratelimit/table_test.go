@@ -101,11 +101,11 @@ func TestCase_RateLimit_30_AFloodOfInventedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := prepared(t, table, Policy{Name: "p", Limit: Limit{Rate: Rate{10, time.Hour}}})
-	real := func(i uint64) []byte { return append(key(i), "real"...) }
+	genuine := func(i uint64) []byte { return append(key(i), "real"...) }
 	const clients = 1000
 	for i := range uint64(clients) { // the even ones have spent all, the odd ones half
 		for range 5 + 5*(1-i%2) {
-			try(t, table, t0, p, real(i), false)
+			try(t, table, t0, p, genuine(i), false)
 		}
 	}
 	before := heap()
@@ -130,7 +130,7 @@ func TestCase_RateLimit_30_AFloodOfInventedKeys(t *testing.T) {
 		t.Errorf("%d keys are counted as without room, want at least %d", table.Crowded(), distinct-uint64(most))
 	}
 	for i := range uint64(clients) {
-		ok, r := try(t, table, minute, p, real(i), false)
+		ok, r := try(t, table, minute, p, genuine(i), false)
 		if want := i%2 == 1; ok != want || want && r.Remaining != 4 {
 			t.Fatalf("client %d after the flood: %v, %+v", i, ok, r)
 		}
@@ -148,10 +148,28 @@ func TestCase_RateLimit_30_AFloodOfInventedKeys(t *testing.T) {
 }
 
 func heap() uint64 {
-	runtime.GC()
+	runtime.GC() //nolint:revive // what is left is what is held
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// A quota whose keys find no room is one quota for all of them.
+func TestCrowdedQuotasShareOne(t *testing.T) {
+	table := newTable(t)
+	p := prepared(t, table, Policy{Name: "q", Quota: Quota{Units: 2, Period: Day}})
+	passed := 0
+	for i := range uint64(20_000) {
+		ok, r := try(t, table, t0, p, key(i), false)
+		if ok {
+			passed++
+		} else if r.Never || r.Wait <= 0 || r.Remaining != 0 {
+			t.Fatalf("key %d: %+v, want a denial that ends", i, r)
+		}
+	}
+	if most := table.Bytes() / 2 / 16; passed > most || table.Crowded() == 0 {
+		t.Errorf("%d passed and %d found no room, want at most %d", passed, table.Crowded(), most)
+	}
 }
 
 // A denied key stays denied while others come and go around it.
