@@ -81,7 +81,7 @@ func (a *attempt) roundTrip() {
 	}
 	a.sent = true
 	a.resp, a.err = a.call.transport.next.RoundTrip(&a.req)
-	a.over = time.Now()
+	a.over = began.Add(time.Since(began)) // one reading of the clock instead of two
 	a.straighten()
 	pass.DoneAt(a.over, a.outcome(began))
 	if trace := a.call.transport.client.config.Trace.Attempted; trace != nil {
@@ -119,10 +119,15 @@ func (a *attempt) enter(now time.Time) (pass breaker.Permit, err error) {
 			return pass, err
 		}
 	}
-	if d.bulkhead != nil {
-		if a.permit, err = d.bulkhead.Acquire(&a.context); err != nil {
-			pass.DoneAt(now, comporta.Outcome{Result: comporta.ResultAbandoned})
-		}
+	if d.bulkhead == nil {
+		return pass, nil
+	}
+	var free bool
+	if a.permit, free = d.bulkhead.TryAcquire(); free { // the usual case needs no context that can be waited for
+		return pass, nil
+	}
+	if a.permit, err = d.bulkhead.Acquire(&a.context); err != nil {
+		pass.DoneAt(now, comporta.Outcome{Result: comporta.ResultAbandoned})
 	}
 	return pass, err
 }
@@ -173,7 +178,7 @@ func (a *attempt) complaint() retry.Sign {
 	if retryafter.Says(h) == retryafter.Unsaid && retryafter.Peekable(h, status) && a.resp.Body != nil {
 		body = a.body.peek(a.resp.Body, a.resp.ContentLength)
 	}
-	s := retry.OfResponse(a.over, status, h, body, a.call.keyed)
+	s := retry.OfResponse(a.over, status, h, body, a.call.hasKey())
 	if status == http.StatusUpgradeRequired && *a.call.version != "" && h.Get("Upgrade") == "" {
 		s.Stop, s.Again, s.Reason = true, false, retry.ReasonTooOld
 	}

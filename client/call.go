@@ -20,18 +20,17 @@ type call struct {
 	owner       *operation.Mark // who repeats above; nil: nobody
 	mark        operation.Mark  // what the layers below see
 	version     *string
-	policy      retry.Policy
+	policy      *retry.Policy // the client's own, or a tighter one
 	op          retry.Operation
 	check       Check
 
-	keyed    bool
-	minted   string        // the Idempotency-Key that AutoKey made
-	declared int           // the attempt that the caller or the owner is at
-	patience time.Duration // what the caller's own header says; 0 = nothing
-	ticket   string        // to be shown at the next attempt
+	minted    string // the Idempotency-Key that AutoKey made
+	ticket    string // to be shown at the next attempt
+	declared  int    // the attempt that the caller or the owner is at
+	announced bool   // the caller's own header says so
 
 	began     time.Time
-	firstOver time.Time // when the first attempt had ended
+	firstTook time.Duration // how long the first attempt took
 	report    retry.Report
 
 	first attempt // part of the call, so that success costs one allocation for both
@@ -107,8 +106,8 @@ func (c *call) send(a *attempt, body io.ReadCloser) (*attempt, error) {
 	} else {
 		a.roundTrip()
 	}
-	if c.firstOver.IsZero() {
-		c.firstOver = a.over
+	if len(c.report.Waits) == 0 {
+		c.firstTook = a.over.Sub(c.began)
 	}
 	return a, nil
 }
@@ -242,13 +241,12 @@ func (c *call) settle(a *attempt) {
 
 func (c *call) finish() {
 	c.report.Attempts = c.op.Attempts
-	over := c.firstOver
+	c.report.Elapsed = c.firstTook
 	if c.op.Attempts != 1 {
-		over = time.Now()
+		c.report.Elapsed = time.Since(c.began)
 	}
-	c.report.Elapsed = over.Sub(c.began)
 	if c.op.Attempts > 1 {
-		c.report.Repeating = over.Sub(c.firstOver)
+		c.report.Repeating = c.report.Elapsed - c.firstTook
 	}
 	if trace := c.transport.client.config.Trace.Finished; trace != nil {
 		trace(c.report)

@@ -84,11 +84,12 @@ func (c *Client) HTTP(next *http.Client) *http.Client {
 
 // policy is the envelope for a destination and path within the limits of the
 // moment.
-func (c *Client) policy(destination, path string) retry.Policy {
+func (c *Client) policy(destination, path string) *retry.Policy {
 	if c.config.Limits == nil {
-		return c.config.Policy
+		return &c.config.Policy
 	}
-	return c.config.Policy.Tighten(c.config.Limits(destination, path))
+	p := c.config.Policy.Tighten(c.config.Limits(destination, path))
+	return &p
 }
 
 // Report tells how a response that came through a Client came about. It is the

@@ -2,6 +2,7 @@ package client
 
 import (
 	"maps"
+	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -30,10 +31,10 @@ func (a *attempt) header(share time.Duration) http.Header {
 	if v := *c.version; v != "" && !has(callers, comporta.HeaderClientVersion) {
 		b.set(comporta.HeaderClientVersion, v)
 	}
-	if n := a.number - 1 + c.declared; a.number > 1 || !has(callers, comporta.HeaderRetryAttempt) {
+	if n := a.number - 1 + c.declared; a.number > 1 || !c.announced {
 		b.set(comporta.HeaderRetryAttempt, strconv.Itoa(n))
 	}
-	if ms := share.Milliseconds(); c.patience == 0 || ms < c.patience.Milliseconds() {
+	if ms := share.Milliseconds(); ms < saidPatience(callers) {
 		b.set(comporta.HeaderRequestTimeoutMs, timeoutText(max(ms, 1)))
 	}
 	if c.minted != "" {
@@ -43,6 +44,17 @@ func (a *attempt) header(share time.Duration) http.Header {
 		b.set(comporta.HeaderRetryTicket, c.ticket)
 	}
 	return b.header
+}
+
+// saidPatience is what the caller's own header says, in milliseconds; endless
+// where it says nothing.
+func saidPatience(h http.Header) int64 {
+	if v := h[comporta.HeaderRequestTimeoutMs]; len(v) > 0 {
+		if d, ok := comporta.ParseTimeoutMs(v[0]); ok {
+			return d.Milliseconds()
+		}
+	}
+	return math.MaxInt64
 }
 
 func has(h http.Header, name string) bool { return len(h[name]) > 0 }

@@ -45,8 +45,9 @@ func TestTicketOf(t *testing.T) {
 func TestHeaderIsTheCallersUntilThereIsSomethingToAdd(t *testing.T) {
 	none := ""
 	req := request(t, t.Context(), "GET")
-	c := &call{caller: req, version: &none, patience: time.Second}
+	c := &call{caller: req, version: &none, announced: true}
 	req.Header.Set("Retry-Attempt", "0")
+	req.Header.Set("Request-Timeout-Ms", "1000")
 	a := attempt{call: c, number: 1}
 	a.header(time.Minute)["Probe"] = nil
 	if _, same := req.Header["Probe"]; !same {

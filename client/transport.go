@@ -59,8 +59,10 @@ func (t *transport) begin(req *http.Request) *call {
 	c.report.Destination, c.report.Version = c.destination.name, *c.version
 	c.readHeader(req)
 
-	callers, _ := ctx.Deadline()
-	c.op.Deadline = c.policy.DeadlineAt(c.began, callers)
+	c.op.Deadline = c.began.Add(c.policy.Total)
+	if callers, ok := ctx.Deadline(); ok {
+		c.endBy(callers)
+	}
 	if owner != nil && !owner.Deadline.IsZero() {
 		d := owner.Deadline
 		if owner.Remote() {
@@ -69,7 +71,7 @@ func (t *transport) begin(req *http.Request) *call {
 		c.endBy(d)
 	}
 	// A request that says which attempt it is comes from somebody who counts them.
-	c.op.Nested = owner.Owned() || has(req.Header, comporta.HeaderRetryAttempt)
+	c.op.Nested = owner.Owned() || c.announced
 	c.report.Nested = c.op.Nested
 	c.op.Replayable = req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 	c.op.Budget = c.destination.budget
@@ -92,24 +94,34 @@ func (c *call) readHeader(req *http.Request) {
 	default:
 		c.op.Idempotent = comporta.SafeMethod(req.Method)
 	}
-	if keys := h[comporta.HeaderIdempotencyKey]; len(keys) == 1 {
-		_, c.keyed = comporta.ParseKey(keys[0])
-	} else if len(keys) == 0 && c.transport.client.config.AutoKey && !c.op.Idempotent {
-		c.minted, c.keyed = rand.Text(), true
+	if !c.op.Idempotent {
+		if c.transport.client.config.AutoKey && !has(h, comporta.HeaderIdempotencyKey) {
+			c.minted = rand.Text()
+		}
+		c.op.Idempotent = c.hasKey()
 	}
-	c.op.Idempotent = c.op.Idempotent || c.keyed
 	if v := h[comporta.HeaderRetryAttempt]; len(v) > 0 {
-		c.declared = comporta.ParseAttempt(v[0], 0)
+		c.announced, c.declared = true, comporta.ParseAttempt(v[0], 0)
 	} else if c.owner.Owned() {
 		c.declared = c.owner.Attempt
-	}
-	if v := h[comporta.HeaderRequestTimeoutMs]; len(v) > 0 {
-		c.patience, _ = comporta.ParseTimeoutMs(v[0])
 	}
 	if !c.op.Idempotent {
 		c.check, _ = req.Context().Value(checkKey{}).(Check)
 		c.op.Checkable = c.check != nil
 	}
+}
+
+// hasKey reports whether the server can tell a repeat by its Idempotency-Key.
+func (c *call) hasKey() bool {
+	if c.minted != "" {
+		return true
+	}
+	keys := c.caller.Header[comporta.HeaderIdempotencyKey]
+	if len(keys) != 1 {
+		return false
+	}
+	_, ok := comporta.ParseKey(keys[0])
+	return ok
 }
 
 // follow continues the operation that was redirected here: one Total for all

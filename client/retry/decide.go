@@ -65,7 +65,8 @@ const attemptShare = 0.6
 // least MinAttempt; all of it when no other attempt can follow. It is 0 when the
 // deadline has passed.
 func (p Policy) AttemptAt(now time.Time, o *Operation) time.Duration {
-	p = p.WithDefaults()
+	orDefault(&p.MaxAttempts, DefaultMaxAttempts)
+	orDefault(&p.MinAttempt, DefaultMinAttempt)
 	left := max(o.Deadline.Sub(now), 0)
 	if o.Nested || o.Attempts+1 >= p.MaxAttempts || !o.Replayable {
 		return left
