@@ -98,8 +98,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// next request may be under way; HTTP/2 makes a GOAWAY of it.
 		w.Header().Set("Connection", "close")
 	}
-	k := a.current.Load()
-	k.gate.Serve(w, r, k.proxy)
+	a.current.Load().ServeHTTP(w, r)
 }
 
 // run serves until ctx ends, then drains. A value of hup asks for a reload, one of

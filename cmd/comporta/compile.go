@@ -18,6 +18,7 @@ import (
 	"github.com/comporta/comporta/gate/identity/jwtidentity"
 	"github.com/comporta/comporta/gate/keys"
 	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/gate/policydoc"
 	"github.com/comporta/comporta/gate/repeat"
 	"github.com/comporta/comporta/internal/config"
 	"github.com/comporta/comporta/proxy"
@@ -29,7 +30,18 @@ type compiled struct {
 	config *config.Config
 	gate   *gate.Gate
 	proxy  *proxy.Proxy
-	jwks   keySets // to be fetched while this one serves
+	policy *policydoc.Handler // nil: the path belongs to the service
+	jwks   keySets            // to be fetched while this one serves
+}
+
+// ServeHTTP answers the policy document before anything that could shed it, and
+// passes everything else through the gate.
+func (k *compiled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if k.policy != nil && r.URL.Path == policydoc.Path {
+		k.policy.ServeHTTP(w, r)
+		return
+	}
+	k.gate.Serve(w, r, k.proxy)
 }
 
 // parts outlive a configuration. The zero value has none: what is compiled with it
@@ -39,11 +51,13 @@ type parts struct {
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
 	jwks      keySets // of the configuration before; read only
+	published uint64  // version of the policy document of the configuration before
 }
 
 // tryCompile finds what is wrong beyond the words of a configuration, and leaves
-// everything as it was.
-func tryCompile(c *config.Config) error {
+// everything as it was. published is the version of the policy document that
+// clients have heard, 0 for none.
+func tryCompile(c *config.Config, published uint64) error {
 	missing := c.CheckFiles()
 	problems, _ := errors.AsType[config.Problems](missing)
 	rest := *c // without what is missing: that is told already, with its place
@@ -53,11 +67,13 @@ func tryCompile(c *config.Config) error {
 			rest.Keys.File = ""
 		case "admin.token_file":
 			rest.Admin.TokenFile = ""
+		case "retry_policy.file":
+			rest.RetryPolicy.File = ""
 		default:
 			rest.Listen = nil // the certificates are read when all are there
 		}
 	}
-	k, err := compile(&rest, &parts{log: slog.New(slog.DiscardHandler)})
+	k, err := compile(&rest, &parts{log: slog.New(slog.DiscardHandler), published: published})
 	if err == nil {
 		k.proxy.Close()
 	}
@@ -71,7 +87,7 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	if p.telemetry != nil {
 		gc.Trace = p.telemetry.Trace()
 	}
-	var noKeys, noClients, noGate, noProxy error
+	var noKeys, noClients, noGate, noPolicy, noProxy error
 	if c.Keys.File != "" {
 		gc.Keys, noKeys = keys.Load(c.Keys.File)
 		if info, err := os.Stat(c.Keys.File); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -82,8 +98,11 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	if noClients == nil { // with half of the clients the gate would name problems that are none
 		k.gate, noGate = gate.New(gc, p.state)
 	}
+	if c.RetryPolicy.File != "" && k.gate != nil {
+		k.policy, noPolicy = policydoc.New(policydoc.Config{File: c.RetryPolicy.File, Writer: k.gate.Contract(), Above: p.published})
+	}
 	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p.telemetry))
-	if err := errors.Join(noKeys, noClients, noGate, noProxy); err != nil {
+	if err := errors.Join(noKeys, noClients, noGate, noPolicy, noProxy); err != nil {
 		return nil, err
 	}
 	return k, nil

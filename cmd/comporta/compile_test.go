@@ -105,7 +105,7 @@ contract: {dialect: pt-BR, type_base: "https://example.com/p", cors: {origins: [
 	if telemetryOf(c, nil).AccessLog != nil {
 		t.Error("access_log: off writes one")
 	}
-	if err := tryCompile(c); err != nil {
+	if err := tryCompile(c, 0); err != nil {
 		t.Error(err)
 	}
 }

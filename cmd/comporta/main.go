@@ -36,6 +36,7 @@ func commands() []command {
 		{"demo", "[-duration D] [-json]", "the incident on loopback, bare and protected", runDemo},
 		{"validate", "FILE", "every problem of a configuration, with its place and remedy", runValidate},
 		{"config", "[FILE]", "the effective configuration, each value with its origin", runConfig},
+		{"check", "client [-limit 4s] [-json] -- CMD…", "how many calls a client makes to a server that fails", runCheck},
 		{"policy", "show|set|clear", "what refusals tell clients about retrying", runPolicy},
 		{"shed", "list|add|remove", "levers that turn traffic away for a while", runShed},
 		{"who", "[HASH|NAME]", "the clients that ask most", runWho},

@@ -30,7 +30,10 @@ func (a *app) exchange() error {
 	}
 	// A gate that is compiled over the state in use moves what is in use: the
 	// table, the bounds of what is learned. So all that can fail comes first.
-	if err := tryCompile(c); err != nil {
+	if old.policy != nil {
+		a.parts.published = old.policy.Version()
+	}
+	if err := tryCompile(c, a.parts.published); err != nil {
 		return err
 	}
 	next, err := a.listeners.prepare(c)

@@ -26,7 +26,7 @@ func runValidate(_ context.Context, args []string, stdout, stderr io.Writer) int
 		return exitUsage
 	}
 	// What only a look into the files and the parts can tell.
-	if err := tryCompile(c); err != nil {
+	if err := tryCompile(c, 0); err != nil {
 		say(stderr, "%v\n", err)
 		return exitUsage
 	}

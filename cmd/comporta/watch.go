@@ -10,11 +10,13 @@ import (
 // rename of a directory above them, which notifications of the file miss.
 const watchEvery = time.Second
 
-// watch tells of every change of the file, while the configuration says so. It
-// returns when ctx ends.
+// watch looks at the files until ctx ends. A change of the configuration is told,
+// while the configuration says so; a change of the policy document is published
+// at once: it is what an operator writes in an incident.
 func (a *app) watch(ctx context.Context, changed chan<- struct{}) {
-	if a.file == "" {
-		return
+	var policy glimpse
+	if k := a.current.Load(); k.policy != nil {
+		policy = look(k.config.RetryPolicy.File)
 	}
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -24,14 +26,35 @@ func (a *app) watch(ctx context.Context, changed chan<- struct{}) {
 			return
 		case <-ticker.C:
 		}
-		now := look(a.file)
-		if now != a.seen && a.current.Load().config.Reload.Watch {
-			select {
-			case changed <- struct{}{}:
-			default: // one is waiting already
+		k := a.current.Load()
+		if a.file != "" {
+			now := look(a.file)
+			if now != a.seen && k.config.Reload.Watch {
+				select {
+				case changed <- struct{}{}:
+				default: // one is waiting already
+				}
 			}
+			a.seen = now
 		}
-		a.seen = now
+		if k.policy != nil {
+			now := look(k.config.RetryPolicy.File)
+			if now != policy {
+				a.publish(k)
+			}
+			policy = now
+		}
+	}
+}
+
+// publish reads the policy document again. One with problems leaves the old one
+// in place.
+func (a *app) publish(k *compiled) {
+	switch changed, err := k.policy.Reload(); {
+	case err != nil:
+		a.log.Error("the policy document has problems, the old one stays", "file", k.config.RetryPolicy.File, "error", err.Error())
+	case changed:
+		a.log.Info("policy document published", "file", k.config.RetryPolicy.File, "version", k.policy.Version())
 	}
 }
 

@@ -38,6 +38,8 @@ type Config struct {
 	Keys Keys `key:"keys"`
 	// How refusals speak.
 	Contract Contract `key:"contract"`
+	// The document that tells clients how much they may retry.
+	RetryPolicy RetryPolicy `key:"retry_policy"`
 	// What is measured.
 	Telemetry Telemetry `key:"telemetry"`
 
@@ -278,6 +280,12 @@ type Slots struct {
 // Keys are the secrets that replicas share.
 type Keys struct {
 	// One key a line, of at least 32 characters; the first signs, all verify. Empty: random, so that tickets end with the process.
+	File string `key:"file" default:"" check:"file"`
+}
+
+// RetryPolicy is the remote switch of the clients.
+type RetryPolicy struct {
+	// The document, served at /.well-known/retry-policy and read again when it changes. Empty: the path belongs to the service.
 	File string `key:"file" default:"" check:"file"`
 }
 

@@ -22,7 +22,6 @@ var laterKeys = map[string]string{
 	"redis.url":                      "",
 	"challenge.mode":                 "off",
 	"idempotency.routes":             offList,
-	"retry_policy.file":              "",
 	"store":                          offNone,
 	"telemetry.otlp_endpoint":        "",
 }

@@ -199,6 +199,7 @@ func (c *Config) CheckFiles() error {
 	}
 	check("admin.token_file", c.Admin.TokenFile)
 	check("keys.file", c.Keys.File)
+	check("retry_policy.file", c.RetryPolicy.File)
 	if len(l.problems) == 0 {
 		return nil
 	}

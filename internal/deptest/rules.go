@@ -63,6 +63,21 @@ var Rules = []Rule{
 		Why:     "the envelope puts its pieces around net/http; it knows no gate, metric or file",
 	},
 
+	{Package: "breaker", Words: words, Why: leaf},
+	{Package: "bulkhead", Words: words, Why: leaf},
+	{Package: "internal/retrypolicy", Words: []string{""}, Why: "the policy document is read by both ends, and knows neither"},
+	{
+		Package: "client/remote", Words: append(slices.Clip(words), "client/retry", "internal/retrypolicy", "internal/retryafter"),
+		Why: "the remote switch hears a document and tells limits; it makes no calls of its client's",
+	},
+	{
+		Package: "client/queue", Words: append(slices.Clip(words), "internal/retryafter", "client/retry", "client/internal/..."),
+		Why: "the queue holds and orders; who sends is told by its user",
+	},
+	{Package: "client/clienttest", Words: []string{""}, Why: "the kit judges any client, so it knows none"},
+	{Package: "gate/policydoc", Words: append(slices.Clip(words), "gate/overload", "internal/retrypolicy"), Why: "it publishes a document, in the words of the contract"},
+	{Package: "gate/ratelimit", Words: words, Why: leaf},
+	{Package: "gate/ratelimit/limittest", Words: append(slices.Clip(words), "gate/ratelimit"), Why: "the suite that every store of the limiter passes"},
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{
 		Package: "telemetry",
@@ -71,6 +86,10 @@ var Rules = []Rule{
 	},
 	{Package: "storm", Words: []string{"", "internal/hash"}, Why: "a population asks; it does not know who answers"},
 	{Package: "storm/live", Words: []string{"", "internal/hash", "storm"}, Why: "live load is a population on real connections"},
+	{
+		Package: "storm/sim", Words: append(slices.Clip(words), "storm", "gate/...", "client/..."), Libraries: []string{"go.yaml.in/yaml"},
+		Why: "the simulator drives the cores that serve real traffic",
+	},
 	{Package: "cmd/...", Words: []string{"..."}, Libraries: []string{"github.com/prometheus"}, Why: wiring},
 	{Package: "test/...", Words: []string{"..."}, Why: "integration tests speak to the binary"},
 	{Package: "examples/...", Words: []string{"..."}, Why: "examples show the module and no library"},
