@@ -144,7 +144,7 @@ func raise(h http.Header, d *Decoration) {
 			}
 			// The exact wait too, because libraries that know it read it first: a
 			// smaller one of the service's would undo ours.
-			theirs.HasMillis = true
+			theirs.HasPrecise = true
 		}
 	}
 	if wait <= 0 {
@@ -153,7 +153,7 @@ func raise(h http.Header, d *Decoration) {
 	if theirs.After < wait {
 		set(h, comporta.HeaderRetryAfter, strconv.FormatInt(seconds(wait), 10))
 	}
-	if theirs.HasMillis && theirs.Millis < wait {
+	if theirs.HasPrecise && theirs.Precise < wait {
 		set(h, comporta.HeaderRetryAfterMs, strconv.FormatInt(millis(wait), 10))
 	}
 }

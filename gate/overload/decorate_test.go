@@ -274,8 +274,8 @@ func FuzzDecorate(f *testing.F) {
 			return
 		}
 		out := retryafter.WaitAt(testNow, h)
-		if bound := max(before.Exact(), min(slot, MaxRetryAfter)); out.After < bound || (out.HasMillis && out.Millis < bound) {
-			t.Fatalf("says %v and %v, want at least %v (service %v)", out.After, out.Millis, bound, before)
+		if bound := max(before.Exact(), min(slot, MaxRetryAfter)); out.After < bound || (out.HasPrecise && out.Precise < bound) {
+			t.Fatalf("says %v and %v, want at least %v (service %v)", out.After, out.Precise, bound, before)
 		}
 	})
 }

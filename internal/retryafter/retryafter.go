@@ -58,9 +58,9 @@ func Whole(s string, unit time.Duration) (time.Duration, bool) {
 // Stated is what a message asks for in its two headers; of several lines of one
 // name the longest wait counts.
 type Stated struct {
-	After, Millis time.Duration // Retry-After and retry-after-ms; 0 = nothing, or at once
-	HasMillis     bool          // a retry-after-ms is there, readable or not
-	Known     bool          // at least one line could be read
+	After, Precise time.Duration // Retry-After and retry-after-ms; 0 = nothing, or at once
+	HasPrecise     bool          // a retry-after-ms is there, readable or not
+	Known          bool          // at least one line could be read
 }
 
 // WaitAt reads both headers of a response head.
@@ -72,9 +72,9 @@ func WaitAt(now time.Time, h http.Header) Stated {
 		}
 	}
 	for _, v := range h[comporta.HeaderRetryAfterMs] {
-		s.HasMillis = true
+		s.HasPrecise = true
 		if w, ok := Whole(strings.Trim(v, " \t"), time.Millisecond); ok {
-			s.Millis, s.Known = max(s.Millis, w), true
+			s.Precise, s.Known = max(s.Precise, w), true
 		}
 	}
 	return s
@@ -84,8 +84,8 @@ func WaitAt(now time.Time, h http.Header) Stated {
 // milliseconds rounded up, as a gateway of this project writes them, the
 // milliseconds; where they contradict each other, the longer.
 func (s Stated) Exact() time.Duration {
-	if s.Millis > 0 && s.After == (s.Millis + time.Second - 1).Truncate(time.Second) {
-		return s.Millis
+	if s.Precise > 0 && s.After == (s.Precise+time.Second-1).Truncate(time.Second) {
+		return s.Precise
 	}
-	return max(s.After, s.Millis)
+	return max(s.After, s.Precise)
 }
