@@ -5,14 +5,15 @@ import (
 	"sync"
 )
 
-// cell is what is known of one key: 56 bits of its keyed hash with the number of
-// its policy in the low byte, and the policy's state. A name of 0 is a free cell.
+// cell is what is known of one key: 54 bits of its keyed hash with the number of
+// its policy in the low bits, and the policy's state. A name of 0 is a free cell.
 type cell struct{ name, word uint64 }
 
 const (
 	lineCells = 4
 	lineBytes = lineCells * 16
-	slotMask  = 0xff
+	slotBits  = 10
+	slotMask  = 1<<slotBits - 1
 )
 
 // line is one cache line.
@@ -39,7 +40,7 @@ type shard struct {
 type pair struct{ a, b *line }
 
 // pairOf finds them by different bits of the name, which is random but for its
-// low byte.
+// low bits.
 func pairOf(lines []line, name uint64) pair {
 	n := uint32(len(lines))
 	i, _ := bits.Mul32(uint32(name>>32), n)

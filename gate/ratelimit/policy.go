@@ -178,7 +178,7 @@ func dead(family uint8, now stamp) uint64 {
 
 // slot is what a table remembers of a policy from one configuration to the next.
 type slot struct {
-	number   uint8
+	number   uint16
 	policy   *Policy // the last one prepared under the name; under Table.prepare
 	denied   atomic.Uint64
 	shadowed atomic.Uint64

@@ -63,7 +63,7 @@ func (t *Table) checkPolicies(policies []*Policy) error {
 
 // freeNumber returns a number that no policy has. When all are taken, the names
 // that are not wanted any more are forgotten.
-func (t *Table) freeNumber(wanted []*Policy) uint8 {
+func (t *Table) freeNumber(wanted []*Policy) uint16 {
 	if len(t.slots) >= MaxPolicies {
 		keep := make(map[string]bool, len(wanted))
 		for _, p := range wanted {
@@ -80,7 +80,7 @@ func (t *Table) freeNumber(wanted []*Policy) uint8 {
 	for _, s := range t.slots {
 		taken[s.number] = true
 	}
-	n := uint8(0)
+	n := uint16(0)
 	for taken[n] {
 		n++ // there is one: MaxPolicies is below refundSlot
 	}
@@ -113,7 +113,7 @@ func (t *Table) succeed(now stamp, s *slot, p *Policy) {
 // sweep rewrites the states of one policy. It holds one shard at a time: a
 // million keys take some milliseconds, and no decision waits for more than its
 // own shard.
-func (t *Table) sweep(number, family uint8, f func(was uint64) uint64) {
+func (t *Table) sweep(number uint16, family uint8, f func(was uint64) uint64) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()

@@ -27,8 +27,9 @@ const bytesPerKey = 44
 
 const maxShards = 1 << 10
 
-// MaxPolicies is how many policies one table tells apart, over all its time.
-const MaxPolicies = 250
+// MaxPolicies is how many policies one table tells apart. A rule makes up to five,
+// and as many again to stand in for a store that is away.
+const MaxPolicies = 1000
 
 // Table is the memory of buckets: fixed in size, shared by all that is compiled
 // over it, and meant to outlive reloads of the configuration. It implements
@@ -42,8 +43,8 @@ const MaxPolicies = 250
 // flood of invented keys takes nothing from the keys that are known, and what of
 // it finds no room gets together what one key may have.
 //
-// Keys are told apart by 56 bits of a hash with a random seed: among a million
-// live keys of one policy, two share a bucket with a probability of 1 in 140,000.
+// Keys are told apart by 54 bits of a hash with a random seed: among a million
+// live keys of one policy, two share a bucket with a probability of 1 in 36,000.
 //
 // Memory: 44 bytes a key, once for limits and once more when there are quotas.
 // Methods may be called from many goroutines.
@@ -114,7 +115,7 @@ var (
 )
 
 // shardOf uses bits that neither the slot nor the lines depend on much.
-func (t *Table) shardOf(name uint64) uint32 { return uint32(name>>8) & uint32(len(t.shards)-1) }
+func (t *Table) shardOf(name uint64) uint32 { return uint32(name>>slotBits) & uint32(len(t.shards)-1) }
 
 // name of a key under a policy.
 func (p *Policy) nameOf(key []byte) uint64 {

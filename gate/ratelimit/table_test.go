@@ -224,7 +224,7 @@ func TestManyReloads(t *testing.T) {
 	table := newTable(t)
 	keep := Policy{Name: "keep", Limit: Limit{Rate: Rate{5, time.Hour}}}
 	try(t, table, t0, prepared(t, table, keep), key(1), true)
-	for i := range 1000 {
+	for i := range 3 * MaxPolicies {
 		passing, err := NewPolicy(Policy{Name: "rule-" + itoa(i), Limit: perSecond(1, 1)})
 		if err != nil {
 			t.Fatal(err)
