@@ -236,6 +236,9 @@ func TestUpgradeIsUntouched(t *testing.T) {
 			b.t.Fatalf("%T", resp.Body)
 		}
 		<-time.After(time.Hour) // longer than every deadline of the operation
+		if err := resp.Request.Context().Err(); err != nil {
+			b.t.Errorf("the connection's context ended: %v", err)
+		}
 		_, _ = io.WriteString(both, "hello\n")
 		if echo, err := io.ReadAll(both); err != nil || string(echo) != "hello\n" {
 			b.t.Errorf("%q %v", echo, err)

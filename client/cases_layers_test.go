@@ -15,6 +15,7 @@ import (
 	"github.com/comporta/comporta/breaker"
 	"github.com/comporta/comporta/bulkhead"
 	"github.com/comporta/comporta/client"
+	"github.com/comporta/comporta/client/remote"
 	"github.com/comporta/comporta/client/retry"
 )
 
@@ -152,7 +153,7 @@ func TestCase_Client_D5_BelowDo(t *testing.T) {
 
 // A layer above that does not know of us cannot be stopped, but noticed.
 func TestCase_Client_D6_NestedSuspected(t *testing.T) {
-	var suspected atomic.Int32
+	suspected := new(atomic.Int32)
 	config := client.Config{Trace: client.Trace{NestedSuspected: func(string) { suspected.Add(1) }}}
 	run(t, config, status(503), func(b *bench) {
 		ctx, cancel := context.WithCancel(b.t.Context())
@@ -169,6 +170,23 @@ func TestCase_Client_D6_NestedSuspected(t *testing.T) {
 		}
 		if _, _, err := b.do(request(b.t, ctx, "PUT", nil)); err != nil || suspected.Load() != 2 {
 			b.t.Errorf("another request was suspected too: %v", err)
+		}
+		program := context.WithValue(context.Background(), suspected, 0) // of no operation: everybody shares it
+		for range 2 {
+			if _, _, err := b.do(request(b.t, program, "GET", nil)); err != nil || suspected.Load() != 2 {
+				b.t.Errorf("the context of the program was suspected: %v", err)
+			}
+		}
+	})
+	// Our own repeat that succeeded is no failure to remember.
+	run(t, config, then(503, 200), func(b *bench) {
+		ctx, cancel := context.WithCancel(b.t.Context())
+		defer cancel()
+		suspected.Store(0)
+		for range 2 {
+			if _, _, err := b.do(request(b.t, ctx, "GET", nil)); err != nil || suspected.Load() != 0 {
+				b.t.Errorf("suspected after a success: %v", err)
+			}
 		}
 	})
 }
@@ -222,6 +240,17 @@ func TestCase_Client_D7_Inbound(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that is passed on with its sender's header belongs to the sender.
+func TestCase_Client_D7_ForwardedHeader(t *testing.T) {
+	run(t, client.Config{}, status(503), func(b *bench) {
+		resp, _, err := b.do(request(b.t, b.t.Context(), "GET", nil, "Retry-Attempt", "1"))
+		if err != nil || client.Report(resp).Reason != retry.ReasonNested || b.service.got[0].header.Get("Retry-Attempt") != "1" {
+			b.t.Errorf("%v %v", err, b.service.got)
+		}
+		b.expect(1)
+	})
 }
 
 func TestCase_Client_D8_HalfOpen(t *testing.T) {
@@ -373,6 +402,29 @@ func TestCase_Client_D13_RemoteSwitch(t *testing.T) {
 	})
 }
 
+// The same with the switch of package remote: what it hears on a refusal applies
+// to the very call.
+func TestCase_Client_D13_WithPackageRemote(t *testing.T) {
+	synced := func(config client.Config, s *remote.Switch) client.Config {
+		config.Told, config.Limits = s.Heard, s.Limits
+		return config
+	}
+	s, err := remote.New(remote.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, synced(client.Config{Budget: big}, s), status(503, "Retry-Policy", "max=1;ttl=600"), func(b *bench) {
+		_, _, _ = b.get()
+		b.expect(1)
+		b.service.answer = status(503)
+		_, _, _ = b.get()
+		b.expect(2)
+		<-time.After(11 * time.Minute)
+		_, _, _ = b.get()
+		b.expect(6)
+	})
+}
+
 func TestCase_Client_D14_TooOld(t *testing.T) {
 	for name, answer := range map[string]func(int, http.ResponseWriter, *http.Request){
 		"426": status(426), "gateway": status(403, "Comporta-Decision", "client_too_old", "X-Should-Retry", "false"),
@@ -408,10 +460,20 @@ func TestCase_Client_D14_TooOld(t *testing.T) {
 					b.t.Error(err)
 				}
 				b.expect(2)
+				b.service.answer = answer // the new version is refused too, and that is news
+				if err := b.client.SetVersion("acme/1.0.0"); err != nil {
+					b.t.Fatal(err)
+				}
+				_, _, _ = b.get()
+				_, _, _ = b.get()
+				b.expect(3)
+				if told.Load() != 2 {
+					b.t.Errorf("told %d times, want once a version", told.Load())
+				}
 			})
 		})
 	}
-	run(t, client.Config{}, status(426, "Upgrade", "h2c"), func(b *bench) { // of the protocol, not of the client
+	run(t, client.Config{Version: "acme/1.0.0"}, status(426, "Upgrade", "h2c"), func(b *bench) { // of the protocol, not of the client
 		_, _, _ = b.get()
 		_, _, _ = b.get()
 		b.expect(2)
@@ -462,6 +524,15 @@ func TestHedge(t *testing.T) {
 			w.WriteHeader(503)
 		}
 	}
+	config.Bulkhead = &bulkhead.Config{Limit: 2}
+	run(t, config, func(n int, w http.ResponseWriter, r *http.Request) { bothFail((n-1)%3+1, w, r) }, func(b *bench) {
+		for range 3 { // no permit of the one that did not count is lost
+			if resp, _, err := b.get(); err != nil || resp.StatusCode != 200 {
+				b.t.Errorf("%v", err)
+			}
+		}
+	})
+	config.Bulkhead = nil
 	run(t, config, bothFail, func(b *bench) {
 		if resp, _, err := b.get(); err != nil || resp.StatusCode != 200 || client.Report(resp).Attempts != 3 {
 			b.t.Errorf("%v", err)

@@ -66,12 +66,16 @@ func TestCase_Client_D4_SuccessEarns(t *testing.T) {
 }
 
 func TestBurstBounds(t *testing.T) {
-	bucket := make1(t, Config{Burst: 3, PerSuccess: 1}).Of("api")
-	for range 100 {
+	bucket := make1(t, Config{Burst: 3, PerSuccess: 0.3}).Of("api")
+	bucket.Withdraw()
+	for range 100 { // 2.3, 2.6, 2.9, and then the rim
 		bucket.Deposit()
-		bucket.Refund()
+		if l := bucket.Level(); l > 3 || bucket.level.Load() > 3*token {
+			t.Fatalf("level %v is above the burst of 3", l)
+		}
 	}
-	if bucket.Level() != 3 {
+	bucket.Refund()
+	if bucket.level.Load() != 3*token {
 		t.Errorf("level %v, want the burst of 3", bucket.Level())
 	}
 }

@@ -167,7 +167,7 @@ func scale(d time.Duration, u float64) time.Duration { return time.Duration(u * 
 
 // ceiling is Base doubled step times, at most Cap.
 func (p *Policy) ceiling(step int) time.Duration {
-	if step < 0 || step > 40 || p.Base > p.Cap>>step { // a shift beyond Cap would overflow
+	if step < 0 || p.Base > p.Cap>>step { // so asked, no shift can overflow
 		return p.Cap
 	}
 	return p.Base << step
