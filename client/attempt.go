@@ -53,7 +53,7 @@ func (a *attempt) prepare(c *call, number int, now time.Time, share time.Duratio
 	a.call, a.number = c, number
 	a.body.attempt = a
 	a.context.call = c
-	a.context.parent = c.caller.Context()
+	a.context.parent = c.caller.Context() //nolint:fatcontext // an attempt's parent is set once
 	a.context.deadline = now.Add(share)
 	var ctx context.Context = &a.context
 	if !c.op.Idempotent {
@@ -80,8 +80,8 @@ func (a *attempt) roundTrip() {
 		return
 	}
 	a.sent = true
-	a.resp, a.err = a.call.transport.next.RoundTrip(&a.req)
-	a.over = began.Add(time.Since(began)) // one reading of the clock instead of two
+	a.resp, a.err = a.call.transport.next.RoundTrip(&a.req) //nolint:bodyclose // closed by discard, or by the caller
+	a.over = began.Add(time.Since(began))                   // one reading of the clock instead of two
 	a.straighten()
 	pass.DoneAt(a.over, a.outcome(began))
 	if trace := a.call.transport.client.config.Trace.Attempted; trace != nil {

@@ -124,7 +124,7 @@ func TestCase_Client_D5_LayersOfTheSameClient(t *testing.T) {
 		}
 		strict := make1(b.t, client.Config{Strict: true})
 		layered.Transport = b.client.Transport(strict.Transport(b.wire))
-		if _, err := layered.Do(request(b.t, b.t.Context(), "GET", nil)); !errors.Is(err, retry.ErrNested) { //nolint:bodyclose // there is none
+		if _, err := layered.Do(request(b.t, b.t.Context(), "GET", nil)); !errors.Is(err, retry.ErrNested) {
 			b.t.Errorf("%v, want ErrNested", err)
 		}
 		b.expect(40)
@@ -134,7 +134,11 @@ func TestCase_Client_D5_LayersOfTheSameClient(t *testing.T) {
 // Below retry.Do the client makes one attempt, and Do repeats.
 func TestCase_Client_D5_BelowDo(t *testing.T) {
 	run(t, client.Config{}, status(503), func(b *bench) {
-		err := retry.Do(b.t.Context(), "d5-below-do", func(ctx context.Context) error {
+		runner, err := retry.New(retry.Config{})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		err = runner.Do(b.t.Context(), "service", func(ctx context.Context) error {
 			resp, _, err := b.do(request(b.t, ctx, "GET", nil))
 			if err == nil && resp.StatusCode == 503 {
 				err = errors.New(resp.Status)

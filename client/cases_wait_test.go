@@ -214,7 +214,7 @@ func TestCase_Client_A18_CancelledWaits(t *testing.T) {
 			failed := make(chan error)
 			for range 1000 {
 				go func() {
-					_, err := b.http.Do(request(b.t, ctx, "GET", nil)) //nolint:bodyclose // there is none
+					_, err := b.http.Do(request(b.t, ctx, "GET", nil))
 					failed <- err
 				}()
 			}

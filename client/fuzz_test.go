@@ -138,7 +138,7 @@ func TestStrangeTransports(t *testing.T) {
 	}
 	req := request(t, t.Context(), "GET", nil)
 	req.URL.Host = ""
-	if _, err := make1(t, client.Config{}).Transport(nil).RoundTrip(req); err == nil { //nolint:bodyclose // there is none
+	if _, err := make1(t, client.Config{}).Transport(nil).RoundTrip(req); err == nil {
 		t.Error("a request without a host was sent")
 	}
 }

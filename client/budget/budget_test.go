@@ -194,12 +194,13 @@ func TestConcurrentWithdraw(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	b := make1(t, Config{})
 	b.Of("api")
-	if n := testing.AllocsPerRun(100, func() {
+	n := testing.AllocsPerRun(100, func() {
 		bucket := b.Of("api")
 		bucket.Withdraw()
 		bucket.Deposit()
 		bucket.Refund()
-	}); n > 0 {
+	})
+	if n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

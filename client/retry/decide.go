@@ -123,7 +123,7 @@ func (p Policy) DecideAt(now time.Time, o *Operation, s Sign, u float64) Decisio
 }
 
 // forbids looks for what no wait would help against.
-func (p *Policy) forbids(o *Operation, s Sign) Reason {
+func (p Policy) forbids(o *Operation, s Sign) Reason {
 	switch {
 	case o.Over:
 		return ReasonContext
@@ -147,7 +147,7 @@ func (p *Policy) forbids(o *Operation, s Sign) Reason {
 
 // wait is the wait before the next attempt. What a server names is never
 // shortened: spread only adds.
-func (p *Policy) wait(o *Operation, s Sign, u float64) time.Duration {
+func (p Policy) wait(o *Operation, s Sign, u float64) time.Duration {
 	u = min(max(u, 0), 1)
 	if s.Wait <= 0 && !s.Named {
 		return p.Floor + scale(p.ceiling(o.Step), u)
@@ -166,7 +166,7 @@ func (p *Policy) wait(o *Operation, s Sign, u float64) time.Duration {
 func scale(d time.Duration, u float64) time.Duration { return time.Duration(u * float64(d)) }
 
 // ceiling is Base doubled step times, at most Cap.
-func (p *Policy) ceiling(step int) time.Duration {
+func (p Policy) ceiling(step int) time.Duration {
 	if step < 0 || p.Base > p.Cap>>step { // so asked, no shift can overflow
 		return p.Cap
 	}

@@ -339,9 +339,10 @@ func TestDecisionAllocates(t *testing.T) {
 	body := []byte(`{"retryable":true}`)
 	o := fresh()
 	o.Budget = bucket(t)
-	if n := testing.AllocsPerRun(100, func() {
+	n := testing.AllocsPerRun(100, func() {
 		(Policy{}).DecideAt(testNow, &o, OfResponse(testNow, 503, h, body, true), 0.5)
-	}); n > 0 {
+	})
+	if n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -164,7 +164,7 @@ func (c *call) run(ctx context.Context, f func(context.Context) error) error {
 }
 
 // attempt runs f once. ended says that there was no time for it.
-func (c *call) attempt(ctx context.Context, f func(context.Context) error) (err error, ended bool) { //nolint:revive,staticcheck // ended qualifies the error
+func (c *call) attempt(ctx context.Context, f func(context.Context) error) (err error, ended bool) { //nolint:revive // ended qualifies the error
 	now := time.Now()
 	share := c.policy.AttemptAt(now, &c.op)
 	if err := ctx.Err(); err != nil {

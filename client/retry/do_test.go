@@ -64,13 +64,14 @@ func TestDoSucceedsLater(t *testing.T) {
 			Attempted: func(_ string, n int, _ time.Duration, _ error) { attempts = append(attempts, n) },
 		}})
 		calls := 0
-		if err := r.Do(t.Context(), "api", func(context.Context) error {
+		err := r.Do(t.Context(), "api", func(context.Context) error {
 			calls++
 			if calls < 3 {
 				return errDown
 			}
 			return nil
-		}); err != nil {
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if !report.Succeeded() || report.Attempts != 3 || report.Repeating <= 0 || report.Destination != "api" || len(attempts) != 3 {
@@ -334,7 +335,7 @@ func TestCase_Client_B12_Faults(t *testing.T) {
 
 func TestErrorSaysTimeout(t *testing.T) {
 	var err error = &retry.Error{Err: fmt.Errorf("get: %w", retry.ErrAttemptTimeout)}
-	if timeout, ok := err.(interface{ Timeout() bool }); !ok || !timeout.Timeout() { //nolint:errorlint // as net/url asks
+	if timeout, ok := err.(interface{ Timeout() bool }); !ok || !timeout.Timeout() {
 		t.Error("not a timeout")
 	}
 	if (&retry.Error{Err: errDown}).Timeout() {

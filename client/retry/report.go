@@ -53,25 +53,25 @@ var (
 	ErrNested = errors.New("retry: a layer above already repeats this operation; turn one of them off")
 	// ErrAttemptTimeout is the cause of an attempt that took longer than its share
 	// of the deadline.
-	ErrAttemptTimeout error = attemptTimeout{}
+	ErrAttemptTimeout error = attemptTimeoutError{}
 )
 
-// attemptTimeout is a timeout in the eyes of package net, and a deadline in
+// attemptTimeoutError is a timeout in the eyes of package net, and a deadline in
 // those of package context.
-type attemptTimeout struct{}
+type attemptTimeoutError struct{}
 
-func (attemptTimeout) Error() string {
+func (attemptTimeoutError) Error() string {
 	return "retry: the attempt took longer than its share of the deadline"
 }
 
 // Timeout makes it a timeout, as net.Error tells them.
-func (attemptTimeout) Timeout() bool { return true }
+func (attemptTimeoutError) Timeout() bool { return true }
 
 // Temporary is true, as it is of the timeouts of package net.
-func (attemptTimeout) Temporary() bool { return true }
+func (attemptTimeoutError) Temporary() bool { return true }
 
 // Is makes it answer to context.DeadlineExceeded.
-func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded } //nolint:errorlint // Is compares by identity
+func (attemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Error is the end of an operation without an answer. It wraps the last error,
 // and answers to ErrGaveUp.

@@ -57,7 +57,7 @@ func serve(calls *atomic.Int64, tries int, c *http.Client, url string) string {
 	served := 0
 	for range orders {
 		for range tries {
-			resp, err := c.Get(url)
+			resp, err := c.Get(url) //nolint:noctx // as one writes it first
 			if err != nil {
 				continue
 			}
