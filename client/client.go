@@ -21,7 +21,7 @@ var ErrTooOld = errors.New("client: the server takes no calls from this version;
 // from many goroutines.
 type Client struct {
 	config       Config
-	destinations destinations
+	destinations *destinations
 	version      atomic.Pointer[string] // what Client-Version says; a new pointer for every SetVersion
 	suspects     suspects
 }

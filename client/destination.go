@@ -38,27 +38,33 @@ type destinations struct {
 	budgets *budget.Budgets
 	limit   int
 
+	last atomic.Pointer[destination] // of the generations below: most programs ask one host again and again
+
 	mu    sync.RWMutex
 	newer map[string]*destination
 	older map[string]*destination
 }
 
-func newDestinations(c *Config, budgets *budget.Budgets) destinations {
+func newDestinations(c *Config, budgets *budget.Budgets) *destinations {
 	limit := c.Budget.Destinations
 	if limit == 0 {
 		limit = budget.DefaultDestinations
 	}
-	return destinations{config: c, budgets: budgets, limit: limit, newer: make(map[string]*destination)}
+	return &destinations{config: c, budgets: budgets, limit: limit, newer: make(map[string]*destination)}
 }
 
 func (t *destinations) of(name string) *destination {
+	if d := t.last.Load(); d != nil && d.name == name {
+		return d
+	}
 	t.mu.RLock()
 	d := t.newer[name]
 	t.mu.RUnlock()
-	if d != nil {
-		return d
+	if d == nil {
+		d = t.add(name)
 	}
-	return t.add(name)
+	t.last.Store(d)
+	return d
 }
 
 func (t *destinations) add(name string) *destination {
@@ -81,6 +87,7 @@ func (t *destinations) add(name string) *destination {
 	}
 	if len(t.newer) >= t.limit {
 		t.older, t.newer = t.newer, make(map[string]*destination)
+		t.last.Store(nil) // so that it is looked up, and moves up, once a generation
 	}
 	t.newer[d.name] = d
 	return d
