@@ -118,14 +118,17 @@ func (a *attempt) options(callers []grpc.CallOption) []grpc.CallOption {
 
 // over is called by grpc-go when it is done with the attempt, whoever ended it
 // and in whatever goroutine: also for a stream that its caller has left behind,
-// of which nothing else would be heard.
+// of which nothing else would be heard. The attempt's context stays: a layer
+// between this one and grpc-go may not be done with it.
 func (a *attempt) over(err error) {
-	a.reached.Store(a.peer.Addr != nil)
+	if a.peer.Addr != nil {
+		a.reached.Store(true)
+	}
 	a.ended.Store(true)
 	if a.call.ctx.Err() != nil || status.Code(err) == codes.Canceled {
 		a.pass.DoneAt(time.Now(), comporta.Outcome{Result: comporta.ResultAbandoned})
 	}
-	a.release()
+	a.permit.Release()
 }
 
 // release gives back what the attempt holds. It is safe twice.

@@ -68,7 +68,7 @@ func (c *Client) Budgets() *budget.Budgets { return c.destinations.budgets }
 // Unary makes the attempts of a call with one message each way. It is a
 // grpc.UnaryClientInterceptor, for connections that are not made with
 // DialOptions; such a connection needs grpc.WithDisableRetry beside it.
-func (c *Client) Unary(
+func (c *Client) Unary( //nolint:revive // gRPC counts the arguments
 	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
 	op := c.begin(ctx, conn.Target(), method, options)

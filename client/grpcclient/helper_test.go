@@ -2,10 +2,12 @@ package grpcclient_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +46,8 @@ type seen struct {
 type service struct {
 	pb.UnimplementedTestServiceServer
 
-	// answer ends call n, from 1; nil is success.
+	// answer ends call n, from 1; nil is success. Once calls arrive it is changed by
+	// become.
 	answer func(ctx context.Context, n int) error
 	// first is the number of messages that a stream sends before it asks answer.
 	first int
@@ -65,6 +68,19 @@ func (s *service) see(ctx context.Context, messages ...string) (n int) {
 	return len(s.got)
 }
 
+func (s *service) say(ctx context.Context, n int) error {
+	s.mu.Lock()
+	answer := s.answer
+	s.mu.Unlock()
+	return answer(ctx, n)
+}
+
+func (s *service) become(answer func(context.Context, int) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
 func (s *service) calls() []seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +89,7 @@ func (s *service) calls() []seen {
 
 func (s *service) UnaryCall(ctx context.Context, in *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	n := s.see(ctx, string(in.GetPayload().GetBody()))
-	if err := s.answer(ctx, n); err != nil {
+	if err := s.say(ctx, n); err != nil {
 		return nil, err
 	}
 	return &pb.SimpleResponse{Username: "answer " + strconv.Itoa(n)}, nil
@@ -86,7 +102,7 @@ func (s *service) StreamingOutputCall(in *pb.StreamingOutputCallRequest, out pb.
 			return err
 		}
 	}
-	if err := s.answer(out.Context(), n); err != nil {
+	if err := s.say(out.Context(), n); err != nil {
 		return err
 	}
 	return out.Send(output("answer " + strconv.Itoa(n)))
@@ -94,11 +110,11 @@ func (s *service) StreamingOutputCall(in *pb.StreamingOutputCallRequest, out pb.
 
 func (s *service) StreamingInputCall(in pb.TestService_StreamingInputCallServer) error {
 	n := s.see(in.Context())
-	if err := s.answer(in.Context(), n); err != nil {
+	if err := s.say(in.Context(), n); err != nil {
 		return err
 	}
 	for {
-		if _, err := in.Recv(); err == io.EOF {
+		if _, err := in.Recv(); errors.Is(err, io.EOF) {
 			return in.SendAndClose(&pb.StreamingInputCallResponse{AggregatedPayloadSize: int32(n)})
 		} else if err != nil {
 			return err
@@ -108,12 +124,12 @@ func (s *service) StreamingInputCall(in pb.TestService_StreamingInputCallServer)
 
 func (s *service) FullDuplexCall(both pb.TestService_FullDuplexCallServer) error {
 	n := s.see(both.Context())
-	if err := s.answer(both.Context(), n); err != nil {
+	if err := s.say(both.Context(), n); err != nil {
 		return err
 	}
 	for {
 		in, err := both.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
@@ -137,7 +153,11 @@ type bench struct {
 	client  *grpcclient.Client
 	conn    *grpc.ClientConn
 	stub    pb.TestServiceClient
-	down    bool // nobody listens any more
+	down    atomic.Bool // nobody listens any more
+
+	listener *bufconn.Listener
+	mu       sync.Mutex
+	wires    []net.Conn
 }
 
 // run runs f in a bubble, with a service behind the target passthrough:///service.
@@ -155,19 +175,15 @@ func run(t *testing.T, c grpcclient.Config, answer func(ctx context.Context, n i
 // serve makes server and connection over a listener in memory.
 func (b *bench) serve(options ...grpc.ServerOption) (stop func()) {
 	listener := bufconn.Listen(1 << 16)
+	b.listener = listener
 	server := grpc.NewServer(options...)
 	pb.RegisterTestServiceServer(server, b.service)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
-	dial := func(ctx context.Context, _ string) (net.Conn, error) {
-		if b.down {
-			return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
-		}
-		return listener.DialContext(ctx)
-	}
-	b.dial("passthrough:///service", append(b.client.DialOptions(), grpc.WithContextDialer(dial))...)
+	b.connect()
+	conn := b.conn
 	return func() {
-		if err := b.conn.Close(); err != nil {
+		if err := conn.Close(); err != nil && status.Code(err) != codes.Canceled { // a test may have closed it
 			b.t.Error(err)
 		}
 		server.Stop()
@@ -177,14 +193,37 @@ func (b *bench) serve(options ...grpc.ServerOption) (stop func()) {
 	}
 }
 
-func (b *bench) dial(target string, options ...grpc.DialOption) {
+// connect makes a connection to the listener.
+func (b *bench) connect(options ...grpc.DialOption) {
 	b.t.Helper()
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		if b.down.Load() {
+			return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
+		}
+		wire, err := b.listener.DialContext(ctx)
+		b.mu.Lock()
+		b.wires = append(b.wires, wire)
+		b.mu.Unlock()
+		return wire, err
+	}
+	if b.client != nil {
+		options = append(options, b.client.DialOptions()...)
+	}
+	options = append(options, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	var err error
-	b.conn, err = grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
+	if b.conn, err = grpc.NewClient("passthrough:///service", options...); err != nil {
 		b.t.Fatal(err)
 	}
 	b.stub = pb.NewTestServiceClient(b.conn)
+}
+
+// drop breaks the wires.
+func (b *bench) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, wire := range b.wires {
+		_ = wire.Close() // it may be closed already
+	}
 }
 
 func make1(t testing.TB, c grpcclient.Config) *grpcclient.Client {

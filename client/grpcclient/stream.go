@@ -55,7 +55,7 @@ func (s *stream) connect() error {
 				return nil
 			}
 		}
-		if err = s.again(a, err); err != nil {
+		if err := s.again(a, err); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (s *stream) resend() error {
 func (s *stream) again(a *attempt, err error) error {
 	a.judge(err)
 	a.release()
-	s.call.op.Replayable = !s.seen && !(s.sent && s.desc.ClientStreams)
+	s.call.op.Replayable = !s.seen && (!s.sent || !s.desc.ClientStreams)
 	return s.call.again(a, err)
 }
 
@@ -92,7 +92,7 @@ func (s *stream) RecvMsg(m any) error {
 			s.succeed(inner, a, err != nil)
 			return err
 		}
-		if err = s.recover(inner, a, err); err != nil {
+		if err := s.recover(inner, a, err); err != nil {
 			return err
 		}
 	}
@@ -197,11 +197,11 @@ func (s *stream) Header() (metadata.MD, error) {
 		md, err := inner.Header()
 		switch {
 		case err != nil:
-			if err = s.recover(inner, a, err); err != nil {
+			if err := s.recover(inner, a, err); err != nil {
 				return nil, err
 			}
 		case md == nil: // it has ended without; RecvMsg has the reason, and may begin anew
-			return nil, nil
+			return nil, nil //nolint:nilnil // what grpc-go says of it
 		case s.keep(inner):
 			return md, nil
 		}

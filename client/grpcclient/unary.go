@@ -20,7 +20,7 @@ func (c *call) unary(send func(*attempt) error) error {
 			c.settle(a)
 			return nil
 		}
-		if err = c.again(a, err); err != nil {
+		if err := c.again(a, err); err != nil {
 			return err
 		}
 	}
