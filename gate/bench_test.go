@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/ratelimit"
 )
 
 func benchGate(b testing.TB, c Config) *Gate {
@@ -133,4 +134,71 @@ func BenchmarkRefuse(b *testing.B) {
 		}
 	}
 	holder.FinishAt(now, comporta.Outcome{Status: 200})
+}
+
+// limits are two rules: the burst is high enough that neither denies.
+func limits() RateLimits {
+	var c RateLimits
+	for _, name := range []string{"per-client", "per-route"} {
+		c.Rules = append(c.Rules, ratelimit.Rule{Name: name, Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 1_000_000_000, Per: time.Second}}})
+	}
+	return c
+}
+
+// The face for net/http brings the memory that a verdict needs; a face that calls
+// Begin makes it once a request.
+func TestRateLimitAllocations(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		c    Config
+		want float64
+	}{{"without rules", Config{}, 0}, {"with rules", Config{RateLimits: limits()}, 0}} {
+		g, r, now := benchGate(t, tt.c), request("/orders/17"), time.Now()
+		var verdict ratelimit.Verdict
+		d := new(Decision)
+		n := testing.AllocsPerRun(200, func() {
+			r.Sighting = comporta.Sighting{}
+			now = now.Add(time.Microsecond)
+			*d = Decision{verdict: &verdict}
+			g.begin(now, r, d)
+			d.FinishAt(now, comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: time.Millisecond})
+		})
+		if n != tt.want {
+			t.Errorf("%s: %v allocations", tt.name, n)
+		}
+	}
+}
+
+// BenchmarkLimited is BenchmarkAdmit with two rate rules.
+func BenchmarkLimited(b *testing.B) {
+	g, r, now := benchGate(b, Config{RateLimits: limits()}), request("/orders/17"), time.Now()
+	var verdict ratelimit.Verdict
+	d := new(Decision)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Sighting = comporta.Sighting{}
+		now = now.Add(time.Microsecond)
+		*d = Decision{verdict: &verdict}
+		g.begin(now, r, d)
+		d.FinishAt(now, comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: time.Millisecond})
+	}
+}
+
+// BenchmarkWrapLimited is BenchmarkWrap with two rate rules and their fields.
+func BenchmarkWrapLimited(b *testing.B) {
+	g := benchGate(b, Config{RateLimits: limits()})
+	body, length := []byte("{\"ok\":true}\n"), []string{"12"}
+	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Length"] = length
+		w.WriteHeader(200)
+		_, _ = w.Write(body)
+	}))
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "https://api.example/v1/orders/17", http.NoBody)
+	r.Header, r.RemoteAddr = request("/").Header, "192.0.2.7:50712"
+	w := &nowhere{http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.h)
+		h.ServeHTTP(w, r)
+	}
 }

@@ -24,9 +24,11 @@ type Config struct {
 	Clients   identity.Config // HashKey is derived from Keys when it is zero
 	Repeats   Repeats
 	Admission Admission
-	Slots     calendar.Config
-	Keys      *keys.Ring // nil: random, tickets end with the process
-	Contract  overload.Config
+	// RateLimits bounds what each key may do; the zero value limits nothing.
+	RateLimits RateLimits
+	Slots      calendar.Config
+	Keys       *keys.Ring // nil: random, tickets end with the process
+	Contract   overload.Config
 	// BufferedBodies bounds the bytes of request bodies that are read ahead, all
 	// requests together; 0 means 64 MiB.
 	BufferedBodies int64
@@ -122,6 +124,7 @@ func New(c Config, s *State) (*Gate, error) {
 		g.compileAdmission(&c),
 		g.compileSlots(&c, ring),
 		g.compileContract(&c),
+		g.compileRates(&c),
 	)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@
 //
 // The core knows no transport. [Gate.Begin] decides on a [comporta.Request], in
 // this order: signals of the wire contract, identity, route, slot, version and
-// levers, sighting, admission. [Decision.Await] stands in the queue;
+// levers, rate rules, sighting, admission. [Decision.Await] stands in the queue;
 // [Decision.HeadAt] and [Decision.FinishAt] tell what became of the request.
 //
 // # Caveats

@@ -13,6 +13,7 @@ import (
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/gate/ratelimit"
 	"github.com/comporta/comporta/gate/repeat"
 )
 
@@ -58,8 +59,9 @@ type exchange struct {
 
 // visit is the larger part of an exchange, which no service holds.
 type visit struct {
-	r comporta.Request
-	d Decision
+	r       comporta.Request
+	d       Decision
+	verdict ratelimit.Verdict // memory that d uses when rate rules are asked
 }
 
 var visits = sync.Pool{New: func() any { return new(visit) }}
@@ -115,6 +117,7 @@ func (x *exchange) WriteHeader(status int) {
 // head learns from the final status and lets the head leave.
 func (x *exchange) head() {
 	h := x.Header()
+	x.d.writeLimits(h)
 	switch {
 	case x.d.exempt:
 	case x.length == 0:

@@ -18,6 +18,7 @@ type Explanation struct {
 	RequestID string    `json:"request_id"`
 	At        time.Time `json:"at"`
 	Reason    string    `json:"reason"`
+	Rule      string    `json:"rule,omitempty"` // the first rate rule that denied it
 	Meaning   string    `json:"meaning"`
 	Observed  bool      `json:"observed,omitempty"` // observe mode: it was let in all the same
 
@@ -51,7 +52,7 @@ type explained struct {
 	id                 short
 	serial             uint64
 	method, route      string // of the program and of the configuration
-	name               string // of the configuration
+	name, rule         string // of the configuration
 	app                short
 	version            [3]uint32
 	at                 time.Time
@@ -126,7 +127,7 @@ func (e *explainRing) find(id string, named func(serial uint64) string) (explain
 
 func (x *explained) words() Explanation {
 	e := Explanation{
-		RequestID: x.id.text(), At: x.at, Method: x.method, Route: x.route,
+		RequestID: x.id.text(), At: x.at, Rule: x.rule, Method: x.method, Route: x.route,
 		Client: x.name, Class: x.class.String(), Shared: x.shared,
 		Kind: x.sighting.Kind.String(), Evidence: x.sighting.Evidence.String(), Attempts: x.sighting.Attempts,
 		Slot: x.slot.String(), Due: x.decision.Due, WaitMs: x.decision.Wait.Milliseconds(), QueuedMs: x.decision.Queued.Milliseconds(),

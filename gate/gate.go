@@ -13,6 +13,7 @@ import (
 	"github.com/comporta/comporta/gate/calendar"
 	"github.com/comporta/comporta/gate/identity"
 	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/gate/ratelimit"
 	"github.com/comporta/comporta/gate/repeat"
 )
 
@@ -30,6 +31,8 @@ type Gate struct {
 	admission  *admission.Controller
 	learned    *seek.Limit // nil: static capacity
 	slots      *calendar.Calendar
+	limiter    *ratelimit.Limiter // nil: no rate rules
+	rates      *ratelimit.Table
 	contract   *overload.Writer
 	trace      Trace
 
@@ -74,8 +77,13 @@ type Decision struct {
 	exempt  bool
 	// ticketed: the request brought a ticket of ours, which ends here.
 	ticketed bool
+	verdict  *ratelimit.Verdict // memory for Limits; nil: made when rules are asked
 	// MinimumVersion is what a client that is too old needs.
 	MinimumVersion string
+	// Limits is what the rate rules said; nil when they were not asked.
+	Limits *ratelimit.Verdict
+	// Stop: coming back does not help, although the reason would allow it.
+	Stop bool
 }
 
 // Begin decides on a request. Stages run in the order of the package comment.
@@ -109,6 +117,9 @@ func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
 	}
 	d.ticketed = g.slots.LookAt(now, r).Authentic
 	reason := g.early(now, r, d)
+	if reason == comporta.ReasonNone && g.limiter != nil {
+		reason = d.limitAt(now)
+	}
 	if reason == comporta.ReasonNone && r.Body != nil && g.wantsBody(r) {
 		d.digest, _ = r.Body.DigestBody()
 	}
@@ -268,7 +279,14 @@ func (d *Decision) refuseAs(now time.Time, reason comporta.Reason, result compor
 	g, r := d.gate, d.r
 	d.Action, d.Reason = comporta.ActionRefuse, reason
 	info := reason.Info()
+	d.refundAt(now)
 	switch {
+	case d.limited(reason):
+		d.Stop = d.Limits.Stop
+		if info.Retryable && !d.Stop {
+			d.Wait = max(d.Limits.Wait, time.Millisecond)
+			d.Due = now.Add(d.Wait)
+		}
 	case info.Slotted:
 		d.booking = g.slots.BookAt(now, r, reason, g.load())
 		d.Due = d.booking.Due
@@ -374,9 +392,14 @@ func (d *Decision) explainAt(now time.Time) {
 	if r.ID == "" && r.Serial == 0 {
 		return
 	}
+	rule := ""
+	if names := d.violated(); len(names) > 0 {
+		rule = names[0]
+	}
 	inflight, limit := g.admission.Load()
 	g.state.explained.add(&explained{
-		id: shortOf(r.ID), serial: r.Serial, method: methodName(r.Method), route: g.routes.list[r.Route].Name, name: r.Client.Name,
+		rule: rule,
+		id:   shortOf(r.ID), serial: r.Serial, method: methodName(r.Method), route: g.routes.list[r.Route].Name, name: r.Client.Name,
 		app: shortOf(r.Version.Name), version: [3]uint32{r.Version.Major, r.Version.Minor, r.Version.Patch},
 		at: now, client: r.Client.Key, class: r.Client.Class, shared: r.Client.Shared,
 		sighting: r.Sighting, slot: r.Slot.State, decision: d.Decision,

@@ -39,7 +39,7 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 		x.r.Body = x.body
 		defer x.body.release()
 	}
-	x.d = Decision{}
+	x.d = Decision{verdict: &x.verdict}
 	g.begin(x.start, &x.r, &x.d)
 	if x.d.Action == comporta.ActionWait {
 		x.d.Await(req.Context())
@@ -198,6 +198,7 @@ func (x *exchange) refuse() {
 	ref := overload.Refusal{
 		Reason: x.d.Reason, Wait: x.d.Wait, Ticket: x.d.AppendTicket(ticket[:0]),
 		Attempts: x.r.Sighting.Attempts, RequestID: x.gate.state.RequestID(&x.r), MinimumVersion: x.d.MinimumVersion,
+		Stop: x.d.Stop, Violated: x.d.violated(),
 	}
 	if a := &x.d.answer; x.d.Action == comporta.ActionReplay {
 		ref.Status = a.Status
@@ -205,5 +206,6 @@ func (x *exchange) refuse() {
 			ref.Answer = &overload.Answer{ContentType: a.Type, Encoding: a.Encoding, Body: a.Body}
 		}
 	}
+	x.d.writeLimits(x.ResponseWriter.Header())
 	x.gate.contract.Write(x.ResponseWriter, x.req, &ref)
 }

@@ -18,6 +18,7 @@ type Stats struct {
 	Learned                              *seek.Snapshot // nil: static capacity
 	SightingsEvicted, ProvenEvicted      uint64
 	BufferedBytes                        int64
+	RatesCrowded                         uint64 // requests whose keys found no room in the table of rate rules
 	Exempt, VersionAbsent                uint64
 }
 
@@ -30,6 +31,9 @@ func (g *Gate) StatsAt(now time.Time) Stats {
 		Slots: s.slots.Stats(), Estimates: s.slots.Estimates(),
 		SightingsEvicted: g.table.Evictions(), ProvenEvicted: s.proven.Evicted(),
 		BufferedBytes: s.buffered.Load(), Exempt: s.counters.exempt.Load(), VersionAbsent: s.counters.versionAbsent.Load(),
+	}
+	if g.rates != nil {
+		stats.RatesCrowded = g.rates.Crowded()
 	}
 	if g.learned != nil {
 		l := g.learned.Snapshot()

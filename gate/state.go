@@ -13,6 +13,7 @@ import (
 	"github.com/comporta/comporta/gate/calendar"
 	"github.com/comporta/comporta/gate/identity"
 	"github.com/comporta/comporta/gate/keys"
+	"github.com/comporta/comporta/gate/ratelimit"
 	"github.com/comporta/comporta/gate/repeat"
 	"github.com/comporta/comporta/internal/hash"
 )
@@ -47,6 +48,8 @@ type State struct {
 	memory    int
 	answers   *repeat.Answers
 	learned   *seek.Limit
+	rates     *ratelimit.Table
+	rateKeys  int
 }
 
 // NewState returns an empty State.

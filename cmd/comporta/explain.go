@@ -36,6 +36,9 @@ func printExplanation(w io.Writer, e *gate.Explanation) {
 	}
 	say(w, "%s %s at %s: %s\n", e.RequestID, refused, e.At.Local().Format(time.TimeOnly), e.Reason)
 	say(w, "  why        %s\n", e.Meaning)
+	if e.Rule != "" {
+		say(w, "  rule       %s\n", e.Rule)
+	}
 	say(w, "  request    %s on route %s\n", e.Method, e.Route)
 	client := fmt.Sprintf("%s (%s)", e.Client, e.Class)
 	if e.Shared {
