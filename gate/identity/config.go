@@ -53,8 +53,9 @@ const (
 // Source is one place where a client's identity may stand.
 type Source struct {
 	Kind Kind
-	// Header names the header of KindHeader. Authorization is read with its
-	// scheme: `Bearer x` and `bearer  x` are one credential.
+	// Header names the header of KindHeader, one that reaches the service as the
+	// client sent it. Authorization is read with its scheme: `Bearer x` and
+	// `bearer  x` are one credential.
 	Header string
 	// Verifier checks the tokens of KindJWT.
 	Verifier Verifier
@@ -158,6 +159,8 @@ func (s *Source) problem() string {
 		return "Kind is missing or unknown; use one of KindHeader, KindBasic, KindJWT, KindMTLS, KindNetwork"
 	case s.Kind == KindHeader && !validHeaderName(s.Header):
 		return fmt.Sprintf("Header %q is no header name; use one such as X-Api-Key", s.Header)
+	case s.Kind == KindHeader && unseen(s.Header) != "":
+		return fmt.Sprintf("Header %q %s, so the service never sees the client's; use one that reaches it, such as X-Api-Key", s.Header, unseen(s.Header))
 	case s.Kind != KindHeader && s.Header != "":
 		return "Header belongs to KindHeader; leave it empty"
 	case s.Kind == KindJWT && s.Verifier == nil:

@@ -29,6 +29,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
 			{Kind: KindNetwork, IPv4: 33},
 			{Kind: KindNetwork, IPv6: -1},
 			{Kind: 99},
+			{Kind: KindHeader, Header: "proxy-authorization"},
+			{Kind: KindHeader, Header: "X_Real_Ip"},
+			{Kind: KindHeader, Header: "Comporta-User"},
 		},
 		Names: map[string]string{
 			"":        "0011223344",

@@ -4,11 +4,13 @@
 // # Basics
 //
 // An [Identifier] is compiled from a [Config] and immutable. The face of a
-// transport first calls [Identifier.Clean], which deletes what a stranger must
-// not claim, then [Identifier.IdentifyAt], which writes Request.Client. When the
-// service has answered below 400 on a route that is not public, the gate calls
-// [Identifier.ProveAt], and the same credential ranks as proven for a day. After
-// the removal of hop-by-hop fields a proxy calls [WriteForwarded].
+// transport first calls [DropNominated], which deletes what a proxy would remove
+// after policy had read it, and [Identifier.Clean], which deletes what a stranger
+// must not claim; then [Identifier.IdentifyAt], which writes Request.Client. When
+// the service has answered below 400 on a route that is not public, the gate
+// calls [Identifier.ProveAt], and the same credential ranks as proven for a day.
+// After the removal of hop-by-hop fields a proxy calls
+// [Identifier.KeepCredentials] and [WriteForwarded].
 //
 // The sources of identity are tried in order; the first that is present wins:
 //

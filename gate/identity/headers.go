@@ -40,8 +40,8 @@ func byLength(names ...string) (sorted [maxForwardingName + 1][]string) {
 	return sorted
 }
 
-// Clean deletes from h what the peer has no right to say. Call it before any
-// policy reads h. It allocates nothing.
+// Clean deletes from h what the peer has no right to say. Call it after
+// DropNominated and before any policy reads h. It allocates nothing.
 //
 // From everybody go Comporta-*, and spellings with underscores of a forwarding
 // header or of a configured credential: CGI and WSGI fold them onto the true
@@ -158,8 +158,8 @@ type Hop struct {
 
 // WriteForwarded writes the forwarding headers of a request that goes to the
 // service: X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto and X-Real-Ip.
-// Call it after the removal of hop-by-hop fields, or a client could name them in
-// Connection and have them removed.
+// Call it after the removal of hop-by-hop fields, or a client whose request did
+// not pass DropNominated could name them in Connection and have them removed.
 //
 // A trusted peer's chain is continued, and its word on host and scheme kept; else
 // all four begin here. Forwarded is never sent on: one story, told once. If it
@@ -190,7 +190,7 @@ func WriteForwarded(h http.Header, p Hop) {
 	}
 	delete(h, headerForwarded)
 	values := []string{chain, host, scheme, who} // one allocation for the four
-	for i, name := range [4]string{headerXFF, "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"} {
+	for i, name := range rewritten[:len(values)] {
 		if values[i] == "" {
 			delete(h, name)
 			continue
@@ -198,6 +198,10 @@ func WriteForwarded(h http.Header, p Hop) {
 		h[name] = values[i : i+1 : i+1]
 	}
 }
+
+// rewritten are the headers that WriteForwarded writes or ends.
+// Forwarded, which is ended, is the last.
+var rewritten = [...]string{headerXFF, "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", headerForwarded}
 
 // continued appends the peer to the chain that it sent.
 func continued(lines []string, client, peer string) string {
