@@ -52,8 +52,10 @@ type Decoration struct {
 // Comporta headers of the service are removed: they tell the gateway's own
 // answers apart. A failure that every repeat would meet again says so and names
 // no time. A 429 or 503 (gRPC: UNAVAILABLE, RESOURCE_EXHAUSTED) names the later
-// of the service's instant and ours; ours brings its ticket. The rest is not
-// touched.
+// of the service's instant and ours, in whole seconds of at least 1 and on one line,
+// however often and in whatever form the service said it; ours brings its ticket.
+// A wait of more than 24 days is cut to that, since the timers of browsers fire at
+// once beyond it. The rest is not touched.
 func Decorate(h http.Header, status int, d *Decoration) Verdict {
 	removeOwn(h)
 	if code := h[headerGRPCStatus]; len(code) > 0 {
@@ -130,31 +132,38 @@ func verdictOf(w retryafter.Word) Verdict {
 	}
 }
 
-// raise makes the header name the later of the service's instant and ours. A
-// line of the service's that is late enough already stays as it is written.
+// longest is the longest wait that leaves the gate for a service that names one.
+// Its milliseconds still fit into 31 bits: a script whose timer is set further
+// ahead (24.8 days) fires at once, so that what means "not this month" would be a
+// storm. A quota that lasts longer is told again on the return.
+const longest = 24 * 24 * time.Hour
+
+// raise makes the header name the later of the service's instant and ours, on
+// one line each, whatever the service wrote: of several lines, clients and the
+// proxies between read the first, the last, or none.
 func raise(h http.Header, d *Decoration) {
 	theirs := retryafter.WaitAt(d.Now, h)
-	wait := theirs.Exact()
+	wait, precise := min(theirs.Exact(), longest), theirs.HasPrecise
 	if d.Slot != nil {
 		ours, ticket := d.Slot(wait)
 		if ours > 0 && ours >= wait {
-			wait = ours
+			wait = min(ours, longest)
 			if len(ticket) > 0 {
 				set(h, comporta.HeaderRetryTicket, string(ticket))
 			}
 			// The exact wait too, because libraries that know it read it first: a
 			// smaller one of the service's would undo ours.
-			theirs.HasPrecise = true
+			precise = true
 		}
 	}
-	if wait <= 0 {
+	if wait <= 0 && !theirs.Known { // nobody has said anything that can be read
+		delete(h, comporta.HeaderRetryAfter)
+		delete(h, comporta.HeaderRetryAfterMs)
 		return
 	}
-	if theirs.After < wait {
-		set(h, comporta.HeaderRetryAfter, strconv.FormatInt(seconds(wait), 10))
-	}
-	if theirs.HasPrecise && theirs.Precise < wait {
-		set(h, comporta.HeaderRetryAfterMs, strconv.FormatInt(millis(wait), 10))
+	set(h, comporta.HeaderRetryAfter, strconv.FormatInt(max(seconds(wait), 1), 10))
+	if precise {
+		set(h, comporta.HeaderRetryAfterMs, strconv.FormatInt(max(millis(wait), 1), 10))
 	}
 }
 
@@ -165,21 +174,23 @@ func decorateGRPC(h http.Header, status string, d *Decoration) Verdict {
 	if err != nil || code == 0 {
 		return Unsaid
 	}
-	if d.Hopeless || comporta.DeterministicGRPC(code) {
+	theirs, v := pushback(h)
+	if v == Stop || d.Hopeless || comporta.DeterministicGRPC(code) {
 		set(h, headerGRPCPushback, "-1")
 		return Stop
 	}
-	theirs, v := pushback(h)
-	if v == Stop || (code != grpcUnavailable && code != grpcResourceExhausted) || d.Slot == nil {
-		return v
-	}
-	ours, ticket := d.Slot(theirs)
-	if ours > 0 && (ours >= theirs || v == Unsaid) {
-		set(h, headerGRPCPushback, strconv.FormatInt(millis(ours), 10))
-		if len(ticket) > 0 {
-			set(h, comporta.HeaderRetryTicket, string(ticket))
+	wait := min(theirs, longest)
+	if d.Slot != nil && (code == grpcUnavailable || code == grpcResourceExhausted) {
+		ours, ticket := d.Slot(wait)
+		if ours > 0 && (ours >= wait || v == Unsaid) {
+			wait, v = min(ours, longest), Again
+			if len(ticket) > 0 {
+				set(h, comporta.HeaderRetryTicket, string(ticket))
+			}
 		}
-		return Again
+	}
+	if v == Again {
+		set(h, headerGRPCPushback, strconv.FormatInt(millis(wait), 10))
 	}
 	return v
 }

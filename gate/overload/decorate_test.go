@@ -2,7 +2,7 @@ package overload
 
 import (
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,11 +50,11 @@ func TestCase_Overload_D34_NeverLowered(t *testing.T) {
 		{"both, ms sooner", headerOf("Retry-After", "60", "Retry-After-Ms", "10"), "60", "60000", ""},
 		{"garbage", headerOf("Retry-After", "soon", "Retry-After-Ms", "-4"), "30", "29500", "v1.ours"},
 		{"negative", headerOf("Retry-After", "-1"), "30", "29500", "v1.ours"},
-		{"40 digits", headerOf("Retry-After", strings.Repeat("9", 40)), strings.Repeat("9", 40), "", ""},
-		{"later date", headerOf("Retry-After", date(time.Hour)), date(time.Hour), "", ""},
+		{"40 digits", headerOf("Retry-After", strings.Repeat("9", 40)), "2073600", "", ""},
+		{"later date", headerOf("Retry-After", date(time.Hour)), "3600", "", ""},
 		{"past date", headerOf("Retry-After", date(-time.Hour)), "30", "29500", "v1.ours"},
 		{"date by their clock, sooner", headerOf("Date", date(time.Hour), "Retry-After", date(time.Hour+10*time.Second)), "30", "29500", "v1.ours"},
-		{"date by their clock, later", headerOf("Date", date(-time.Hour), "Retry-After", date(0)), date(0), "", ""},
+		{"date by their clock, later", headerOf("Date", date(-time.Hour), "Retry-After", date(0)), "3600", "", ""},
 	} {
 		for _, status := range []int{429, 503} {
 			h := c.in.Clone()
@@ -66,6 +66,54 @@ func TestCase_Overload_D34_NeverLowered(t *testing.T) {
 			if h.Get("X-Should-Retry") != "" {
 				t.Errorf("%s: x-should-retry %q invented", c.name, h.Get("X-Should-Retry"))
 			}
+		}
+	}
+}
+
+// TestCase_Proxy_D37_OneCleanLineEach gives answers whose lines contradict each
+// other, cannot be read or are absurd. cases/proxy.md 37
+func TestCase_Proxy_D37_OneCleanLineEach(t *testing.T) {
+	t.Parallel()
+	forty := strings.Repeat("9", 40)
+	for _, c := range []struct {
+		name      string
+		in        http.Header
+		ours      time.Duration
+		after, ms string // lines joined by commas
+	}{
+		{"absurd and negative", headerOf("Retry-After", forty, "Retry-After", "-5"), time.Minute, "2073600", ""},
+		{"absurd ms", headerOf("Retry-After-Ms", "31536000000"), time.Minute, "2073600", "2073600000"},
+		{"two readable", headerOf("Retry-After", "5", "Retry-After", "120"), time.Minute, "120", ""},
+		{"garbage ms beside a good line", headerOf("Retry-After", "120", "Retry-After-Ms", "soon"), time.Minute, "120", "120000"},
+		{"two ms", headerOf("Retry-After-Ms", "90000", "Retry-After-Ms", "-1"), time.Minute, "90", "90000"},
+		{"spaces and zeros", headerOf("Retry-After", " 0120 "), time.Minute, "120", ""},
+		{"garbage, and we have no instant", headerOf("Retry-After", "soon", "Retry-After", "-5", "Retry-After-Ms", "x"), 0, "", ""},
+		{"zero, and we have no instant", headerOf("Retry-After", "0", "Retry-After-Ms", "0"), 0, "1", "1"},
+		{"small, and we have no instant", headerOf("Retry-After", "3", "Retry-After", "x"), 0, "3", ""},
+	} {
+		var slot func(time.Duration) (time.Duration, []byte)
+		if c.ours > 0 {
+			slot = slotIn(c.ours)
+		}
+		for _, status := range []int{429, 503} {
+			h := c.in.Clone()
+			Decorate(h, status, &Decoration{Now: testNow, Slot: slot})
+			after, ms := strings.Join(h["Retry-After"], ","), strings.Join(h["Retry-After-Ms"], ",")
+			if after != c.after || ms != c.ms {
+				t.Errorf("%s, %d: %q and %q, want %q and %q", c.name, status, after, ms, c.after, c.ms)
+			}
+		}
+	}
+	for _, c := range []struct{ in, want []string }{
+		{[]string{forty}, []string{"2073600000"}},
+		{[]string{" 090000 "}, []string{"90000"}},
+		{[]string{"250", "-5"}, []string{"-1"}}, // said twice means stop, by gRFC A6
+		{[]string{"soon"}, []string{"-1"}},
+	} {
+		h := http.Header{"Grpc-Status": {"14"}, "Grpc-Retry-Pushback-Ms": c.in}
+		Decorate(h, 200, &Decoration{Now: testNow, Slot: slotIn(time.Minute)})
+		if got := h["Grpc-Retry-Pushback-Ms"]; !slices.Equal(got, c.want) {
+			t.Errorf("pushback %q: %q, want %q", c.in, got, c.want)
 		}
 	}
 }
@@ -204,58 +252,6 @@ func TestDecorateTouchesNothingElse(t *testing.T) {
 	}
 }
 
-func TestParseRetryAfter(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		value, date string
-		want        time.Duration
-		ok          bool
-	}{
-		{"120", "", 2 * time.Minute, true},
-		{" 1 ", "", time.Second, true},
-		{"0", "", 0, true},
-		{strings.Repeat("9", 40), "", MaxRetryAfter, true},
-		{strings.Repeat("9", 65), "", 0, false},
-		{"", "", 0, false},
-		{"-1", "", 0, false},
-		{"+1", "", 0, false},
-		{"1.5", "", 0, false},
-		{"1e9", "", 0, false},
-		{"abc", "", 0, false},
-		{"1, 2", "", 0, false},
-		{"Wed, 06 May 2026 07:08:19 GMT", "", 10 * time.Second, true},
-		{"Wednesday, 06-May-26 07:08:19 GMT", "", 10 * time.Second, true},
-		{"Wed May  6 07:08:19 2026", "", 10 * time.Second, true},
-		{"Wed, 06 May 2026 07:08:08 GMT", "", 0, true},
-		{"Fri, 31 Dec 9999 23:59:59 GMT", "", MaxRetryAfter, true},
-		{"Wed, 06 May 2026 07:08:19 GMT", "Wed, 06 May 2026 07:08:00 GMT", 19 * time.Second, true},
-		{"Wed, 06 May 2026 07:08:19 GMT", "yesterday", 10 * time.Second, true},
-	} {
-		if got, ok := ParseRetryAfter(c.value, c.date, testNow); got != c.want || ok != c.ok {
-			t.Errorf("%q (Date %q): %v %t, want %v %t", c.value, c.date, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-// FuzzParseRetryAfter holds the bounds, and reads every whole number exactly.
-func FuzzParseRetryAfter(f *testing.F) {
-	f.Add("120", "")
-	f.Add("Wed, 06 May 2026 07:08:19 GMT", "Wed, 06 May 2026 07:08:00 GMT")
-	f.Add("Sunday, 06-Nov-94 08:49:37 GMT", "x")
-	f.Add("-1", "0")
-	f.Fuzz(func(t *testing.T, value, date string) {
-		wait, ok := ParseRetryAfter(value, date, testNow)
-		if wait < 0 || wait > MaxRetryAfter || (!ok && wait != 0) {
-			t.Fatalf("%v %t", wait, ok)
-		}
-		if n, err := strconv.ParseUint(value, 10, 20); err == nil && value[0] != '+' {
-			if want := min(time.Duration(n)*time.Second, MaxRetryAfter); !ok || wait != want {
-				t.Fatalf("%q: %v %t, want %v", value, wait, ok, want)
-			}
-		}
-	})
-}
-
 // FuzzDecorate holds for every header of a service: the instant that goes out is
 // neither before the service's nor before ours, and a stop names none of ours.
 func FuzzDecorate(f *testing.F) {
@@ -274,7 +270,12 @@ func FuzzDecorate(f *testing.F) {
 			return
 		}
 		out := retryafter.WaitAt(testNow, h)
-		if bound := max(before.Exact(), min(slot, MaxRetryAfter)); out.After < bound || (out.HasPrecise && out.Precise < bound) {
+		for _, name := range []string{"Retry-After", "Retry-After-Ms"} {
+			if vs := h[name]; len(vs) > 1 || len(vs) == 1 && (strings.Trim(vs[0], "0123456789") != "" || vs[0][0] == '0') {
+				t.Fatalf("%s: %q", name, vs)
+			}
+		}
+		if bound := min(max(before.Exact(), slot), longest); out.After < bound || (out.HasPrecise && out.Precise < bound) {
 			t.Fatalf("says %v and %v, want at least %v (service %v)", out.After, out.Precise, bound, before)
 		}
 	})

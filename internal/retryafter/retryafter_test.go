@@ -2,6 +2,7 @@ package retryafter
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +10,57 @@ import (
 
 var testNow = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 
-// The table of Retry-After's own forms, and the fuzz targets of the parsers,
-// stand in gate/overload, which shows them to applications; here is what the
-// client adds.
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		value, date string
+		want        time.Duration
+		ok          bool
+	}{
+		{"120", "", 2 * time.Minute, true},
+		{" 1 ", "", time.Second, true},
+		{"0", "", 0, true},
+		{strings.Repeat("9", 40), "", Max, true},
+		{strings.Repeat("9", 65), "", 0, false},
+		{"", "", 0, false},
+		{"-1", "", 0, false},
+		{"+1", "", 0, false},
+		{"1.5", "", 0, false},
+		{"1e9", "", 0, false},
+		{"abc", "", 0, false},
+		{"1, 2", "", 0, false},
+		{"Wed, 06 May 2026 07:08:19 GMT", "", 10 * time.Second, true},
+		{"Wednesday, 06-May-26 07:08:19 GMT", "", 10 * time.Second, true},
+		{"Wed May  6 07:08:19 2026", "", 10 * time.Second, true},
+		{"Wed, 06 May 2026 07:08:08 GMT", "", 0, true},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", "", Max, true},
+		{"Wed, 06 May 2026 07:08:19 GMT", "Wed, 06 May 2026 07:08:00 GMT", 19 * time.Second, true},
+		{"Wed, 06 May 2026 07:08:19 GMT", "yesterday", 10 * time.Second, true},
+	} {
+		if got, ok := Parse(c.value, c.date, testNow); got != c.want || ok != c.ok {
+			t.Errorf("%q (Date %q): %v %t, want %v %t", c.value, c.date, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// FuzzParse holds the bounds, and reads every whole number exactly.
+func FuzzParse(f *testing.F) {
+	f.Add("120", "")
+	f.Add("Wed, 06 May 2026 07:08:19 GMT", "Wed, 06 May 2026 07:08:00 GMT")
+	f.Add("Sunday, 06-Nov-94 08:49:37 GMT", "x")
+	f.Add("-1", "0")
+	f.Fuzz(func(t *testing.T, value, date string) {
+		wait, ok := Parse(value, date, testNow)
+		if wait < 0 || wait > Max || (!ok && wait != 0) {
+			t.Fatalf("%v %t", wait, ok)
+		}
+		if n, err := strconv.ParseUint(value, 10, 20); err == nil && value[0] != '+' {
+			if want := min(time.Duration(n)*time.Second, Max); !ok || wait != want {
+				t.Fatalf("%q: %v %t, want %v", value, wait, ok, want)
+			}
+		}
+	})
+}
+
 func TestWaitAt(t *testing.T) {
 	for name, c := range map[string]struct {
 		h     http.Header
