@@ -10,72 +10,29 @@ import (
 	"testing"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/bench/internal/measure"
 	"github.com/comporta/comporta/gate"
 )
 
-func subjectOf(samples ...sample) *subject { return &subject{name: "it", samples: samples} }
-
-func TestSummary(t *testing.T) {
-	got := subjectOf(
-		sample{ns: 20, cpu: 31, allocs: 1.004, bytes: 16.4},
-		sample{ns: 30, cpu: 29, allocs: 1.2, bytes: 16.1},
-		sample{ns: 25, cpu: 30, allocs: 1.1, bytes: 17},
-	).summary()
-	want := summary{sample{ns: 20, cpu: 29, allocs: 1, bytes: 16}, 30}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
 func TestVerdicts(t *testing.T) {
-	fast, slow := subjectOf(sample{ns: 100, allocs: 0}), subjectOf(sample{ns: 200, allocs: 2})
-	greedy := subjectOf(sample{ns: 100, allocs: 3})
-	for want, got := range map[string]verdict{
-		"PASS admit_ns 400 ns (target <= 400 ns)":                               timeVerdict("admit_ns", summary{sample: sample{ns: 400}}, admitTarget),
-		"MISS refuse_ns 901 ns (target <= 900 ns)":                              timeVerdict("refuse_ns", summary{sample: sample{ns: 901}}, refuseTarget),
-		"MISS admit_allocs 0.01 (target 0)":                                     allocsVerdict("admit_allocs", summary{sample: sample{allocs: 0.01}}),
-		"PASS admit_allocs 0.00 (target 0)":                                     allocsVerdict("admit_allocs", summary{}),
+	of := func(ns, allocs float64) measure.Summary {
+		return measure.Summary{Sample: measure.Sample{NS: ns, Allocs: allocs}}
+	}
+	fast, slow, greedy := of(100, 0), of(200, 2), of(100, 3)
+	for want, got := range map[string]measure.Verdict{
+		"PASS admit_ns 400 ns (target <= 400 ns)":                               timeVerdict("admit_ns", of(400, 0), admitTarget),
+		"MISS refuse_ns 901 ns (target <= 900 ns)":                              timeVerdict("refuse_ns", of(901, 0), refuseTarget),
+		"MISS admit_allocs 0.01 (target 0)":                                     allocsVerdict("admit_allocs", of(0, 0.01)),
+		"PASS admit_allocs 0.00 (target 0)":                                     allocsVerdict("admit_allocs", of(0, 0)),
 		"PASS table_bytes 5 (target <= 5 under 7 distinct keys)":                tableVerdict(memory{keys: 7, configured: 5, heap: 5}),
 		"MISS table_bytes 6 (target <= 5 under 7 distinct keys)":                tableVerdict(memory{keys: 7, configured: 5, heap: 6}),
-		"PASS vs_x 0.50x, 0.00 of 2.00 allocs (target < 1x, no more allocs)":    pairVerdict(pair{target: "vs_x", ours: fast, theirs: slow}),
-		"MISS vs_x 0.50x, 3.00 of 2.00 allocs (target < 1x, no more allocs)":    pairVerdict(pair{target: "vs_x", ours: greedy, theirs: slow}),
-		"MISS vs_same 1.00x, 0.00 of 0.00 allocs (target < 1x, no more allocs)": pairVerdict(pair{target: "vs_same", ours: fast, theirs: fast}),
+		"PASS vs_x 0.50x, 0.00 of 2.00 allocs (target < 1x, no more allocs)":    pairVerdict("vs_x", fast, slow),
+		"MISS vs_x 0.50x, 3.00 of 2.00 allocs (target < 1x, no more allocs)":    pairVerdict("vs_x", greedy, slow),
+		"MISS vs_same 1.00x, 0.00 of 0.00 allocs (target < 1x, no more allocs)": pairVerdict("vs_same", fast, fast),
 	} {
 		if got.String() != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-	}
-}
-
-// Who comes first in a round might find the cache colder.
-func TestTurnsAlternate(t *testing.T) {
-	a, b, c := &subject{name: "a"}, &subject{name: "b"}, &subject{name: "c"}
-	for round, want := range []string{"abc", "acb", "abc"} {
-		var got strings.Builder
-		for _, s := range turn(round, []*subject{a}, []pair{{ours: b, theirs: c}}) {
-			got.WriteString(s.name)
-		}
-		if got.String() != want {
-			t.Errorf("round %d: %s, want %s", round, got.String(), want)
-		}
-	}
-}
-
-func TestSpendTendsUnmeasured(t *testing.T) {
-	var chunks []int
-	tended := 0
-	var rubbish [][]byte
-	s := &subject{
-		run:   func(n int) error { chunks = append(chunks, n); return nil },
-		tend:  func() error { tended++; rubbish = append(rubbish, make([]byte, 1<<20)); return nil },
-		chunk: 10,
-	}
-	total, err := s.spend(25)
-	if err != nil || len(chunks) != 3 || chunks[2] != 5 || tended != 3 {
-		t.Errorf("chunks %v, tended %d, error %v", chunks, tended, err)
-	}
-	if total.bytes > 1<<19 {
-		t.Errorf("%v bytes measured of %d MiB that tend allocated", total.bytes, len(rubbish))
 	}
 }
 
@@ -128,28 +85,11 @@ func TestFullHouse(t *testing.T) {
 	}
 }
 
-func TestReplace(t *testing.T) {
-	text := "before\n" + beginMark + "\nold\n" + endMark + "\nafter\n"
-	want := "before\n" + beginMark + "\nnew\n" + endMark + "\nafter\n"
-	for range 2 { // the second time changes nothing
-		got, err := replace([]byte(text), "new\n")
-		if err != nil || string(got) != want {
-			t.Fatalf("%v\n%s", err, got)
-		}
-		text = string(got)
-	}
-	for _, text := range []string{"", beginMark, endMark, endMark + beginMark} {
-		if _, err := replace([]byte(text), "new\n"); err == nil {
-			t.Errorf("%q: no error", text)
-		}
-	}
-}
-
 var line = regexp.MustCompile(`^(PASS|MISS) (\S+) (.+) \(target (.+)\)$`)
 
 func TestRun(t *testing.T) {
 	readme := filepath.Join(t.TempDir(), "README.md")
-	if err := os.WriteFile(readme, []byte("# A\n"+beginMark+"\n"+endMark+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(readme, []byte("# A\n"+measure.BeginMark(program)+"\n"+measure.EndMark(program)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out, complaints bytes.Buffer

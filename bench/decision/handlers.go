@@ -11,6 +11,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/bench/internal/measure"
 	"github.com/comporta/comporta/gate"
 )
 
@@ -51,12 +52,12 @@ func (d *discard) WriteHeader(status int) { d.status = status }
 // in the cache, has a context that can end (ctx), and has not met the handler
 // before: the request id that it may have got is taken away. Its client is
 // another one each time, of as many as make the crowd.
-func handle(ctx context.Context, name string, h http.Handler, clients int) *subject {
+func handle(ctx context.Context, name string, h http.Handler, clients int) *measure.Subject {
 	a := newPopulation(clients).asker()
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "https://api.example/v1/orders/17?expand=items", http.NoBody)
 	r.Header, r.RemoteAddr = a.r.Header, "192.0.2.7:50712"
 	w, i := &discard{header: http.Header{}}, 0
-	return &subject{name: name, run: func(n int) error {
+	return &measure.Subject{Name: name, Run: func(n int) error {
 		for range n {
 			a.ask(i)
 			i++
@@ -74,7 +75,7 @@ func handle(ctx context.Context, name string, h http.Handler, clients int) *subj
 
 // ourHandler is the gate with its default configuration: it tells clients and
 // repeats apart, and learns the capacity.
-func ourHandler(ctx context.Context, clients int) (*subject, error) {
+func ourHandler(ctx context.Context, clients int) (*measure.Subject, error) {
 	g, err := gate.New(gate.Config{}, nil)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func ourHandler(ctx context.Context, clients int) (*subject, error) {
 
 // failsafeHandler is its adaptive limiter with defaults, in its own handler. The
 // handler that reads priorities, which would be one more around it, is left out.
-func failsafeHandler(ctx context.Context, clients int) *subject {
+func failsafeHandler(ctx context.Context, clients int) *measure.Subject {
 	limiter := adaptivelimiter.NewWithDefaults[*http.Response]() //nolint:bodyclose // the type of a result, no response
 	return handle(ctx, "failsafehttp handler", failsafehttp.NewHandler(service{}, limiter), clients)
 }

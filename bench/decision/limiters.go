@@ -23,6 +23,7 @@ import (
 	"github.com/zeromicro/go-zero/core/logx"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/bench/internal/measure"
 	"github.com/comporta/comporta/gate"
 	"github.com/comporta/comporta/gate/admission"
 	"github.com/comporta/comporta/gate/admission/seek"
@@ -37,7 +38,7 @@ import (
 
 // ourLimiter is admission as the gate compiles it by default: a learned
 // capacity, the short queue, one route.
-func ourLimiter() (*subject, error) {
+func ourLimiter() (*measure.Subject, error) {
 	limit, err := seek.New(seek.Config{})
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func ourLimiter() (*subject, error) {
 		return nil, err
 	}
 	r := &comporta.Request{Client: comporta.Client{Key: spread(1)}}
-	return &subject{name: "gate/admission", run: func(n int) error {
+	return &measure.Subject{Name: "gate/admission", Run: func(n int) error {
 		for range n {
 			start := time.Now()
 			g := c.AdmitAt(start, r, admission.View{})
@@ -65,9 +66,9 @@ func ourLimiter() (*subject, error) {
 
 // failsafeLimiter has its defaults (limits of 1 to 200 from 20, windows of a
 // second), and is asked by the cheapest of its ways in, the one that never waits.
-func failsafeLimiter() *subject {
+func failsafeLimiter() *measure.Subject {
 	l := adaptivelimiter.NewWithDefaults[any]()
-	return &subject{name: "failsafe-go adaptivelimiter", run: func(n int) error {
+	return &measure.Subject{Name: "failsafe-go adaptivelimiter", Run: func(n int) error {
 		for range n {
 			permit, ok := l.TryAcquirePermit()
 			if !ok {
@@ -81,11 +82,11 @@ func failsafeLimiter() *subject {
 
 // goZero has its defaults (a window of 5 s in 50 buckets) but for the CPU. Its
 // log is off, as is ours.
-func goZero() *subject {
+func goZero() *measure.Subject {
 	logx.Disable()
 	load.DisableLog()
 	s := load.NewAdaptiveShedder(load.WithCpuThreshold(1001))
-	return &subject{name: "go-zero core/load", run: func(n int) error {
+	return &measure.Subject{Name: "go-zero core/load", Run: func(n int) error {
 		for range n {
 			promise, err := s.Allow()
 			if err != nil {
@@ -99,9 +100,9 @@ func goZero() *subject {
 
 // aegis has its defaults (a window of 10 s in 100 buckets) but for the CPU. It
 // takes no sample of the time of what lasts less than 1 ms.
-func aegis() *subject {
+func aegis() *measure.Subject {
 	l := bbr.NewLimiter(bbr.WithCPUThreshold(1001))
-	return &subject{name: "aegis BBR", run: func(n int) error {
+	return &measure.Subject{Name: "aegis BBR", Run: func(n int) error {
 		for range n {
 			done, err := l.Allow()
 			if err != nil {
@@ -116,14 +117,14 @@ func aegis() *subject {
 // concurrencyLimits is its default limiter (Vegas) over its simplest strategy,
 // without metrics and without a log. That default takes no sample of what lasts
 // less than 100 us, so it is spared most of its learning here.
-func concurrencyLimits() (*subject, error) {
+func concurrencyLimits() (*measure.Subject, error) {
 	l, err := limiter.NewDefaultLimiterWithDefaults("bench", strategy.NewSimpleStrategy(20),
 		limit.NoopLimitLogger{}, core.EmptyMetricRegistryInstance)
 	if err != nil {
 		return nil, err
 	}
 	ctx := context.Background()
-	return &subject{name: "go-concurrency-limits Vegas", run: func(n int) error {
+	return &measure.Subject{Name: "go-concurrency-limits Vegas", Run: func(n int) error {
 		for range n {
 			token, ok := l.Acquire(ctx)
 			if !ok {
@@ -138,7 +139,7 @@ func concurrencyLimits() (*subject, error) {
 // sentinelSystem is an inbound entry under one system rule, BBR above a CPU
 // usage. The metric log is off and the other one says errors only; the directory
 // that it insists on is left to the caller to remove.
-func sentinelSystem() (_ *subject, directory string, err error) {
+func sentinelSystem() (_ *measure.Subject, directory string, err error) {
 	directory, err = os.MkdirTemp("", "bench-sentinel-")
 	if err != nil {
 		return nil, "", err
@@ -155,7 +156,7 @@ func sentinelSystem() (_ *subject, directory string, err error) {
 	if _, err := system.LoadRules(rules); err != nil {
 		return nil, directory, fmt.Errorf("sentinel: %w", err)
 	}
-	return &subject{name: "sentinel-golang system rule", run: func(n int) error {
+	return &measure.Subject{Name: "sentinel-golang system rule", Run: func(n int) error {
 		for range n {
 			e, blocked := sentinel.Entry("bench", sentinel.WithTrafficType(base.Inbound))
 			if blocked != nil {

@@ -7,9 +7,14 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/comporta/comporta/bench/internal/measure"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// program is the name in the marks of the report.
+const program = "decision"
 
 // quotable is how many rounds make a minimum that may be quoted.
 const quotable = 10
@@ -55,20 +60,13 @@ func run(args []string, out, complaints io.Writer) int {
 	}
 	report := r.markdown()
 	if o.update != "" {
-		if err := updateFile(o.update, report); err != nil {
+		if err := measure.Update(o.update, program, report); err != nil {
 			fmt.Fprintln(complaints, "decision:", err)
 			return 2
 		}
 	}
 	fmt.Fprintf(out, "%s\n", report)
-	status := 0
-	for _, v := range r.verdicts() {
-		fmt.Fprintln(out, v)
-		if !v.met {
-			status = 1
-		}
-	}
-	return status
+	return measure.Print(out, r.verdicts())
 }
 
 // measured makes everything and measures it. The tables come first, while
@@ -91,8 +89,8 @@ func measured(o *options) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone := append([]*subject{r.admit, r.refuse}, r.others...)
-	return r, measureAll(o.rounds, o.round, alone, r.pairs)
+	alone := append([]*measure.Subject{r.admit, r.refuse}, r.others...)
+	return r, measure.All(o.rounds, o.round, alone, r.pairs)
 }
 
 func (r *result) addDecisions(o *options) error {
@@ -113,11 +111,11 @@ func (r *result) addDecisions(o *options) error {
 	if err != nil {
 		return err
 	}
-	r.admit = &subject{name: fmt.Sprintf("identity, repeat, admission and release, %d live fingerprints", o.live), run: crowds[0].run}
-	r.refuse = &subject{name: "refuse, with an instant and its ticket", run: h.run, tend: h.tend, chunk: refusalChunk}
-	r.others = []*subject{
-		{name: "the whole decision and its release", run: crowds[1].run},
-		{name: "the whole decision, a client for every fingerprint", run: crowds[2].run},
+	r.admit = &measure.Subject{Name: fmt.Sprintf("identity, repeat, admission and release, %d live fingerprints", o.live), Run: crowds[0].run}
+	r.refuse = &measure.Subject{Name: "refuse, with an instant and its ticket", Run: h.run, Tend: h.tend, Chunk: refusalChunk}
+	r.others = []*measure.Subject{
+		{Name: "the whole decision and its release", Run: crowds[1].run},
+		{Name: "the whole decision, a client for every fingerprint", Run: crowds[2].run},
 	}
 	return nil
 }
@@ -137,17 +135,17 @@ func (r *result) addPairs(ctx context.Context, clients int) (directory string, e
 	if err != nil {
 		return directory, err
 	}
-	r.pairs = []pair{
-		{target: "vs_failsafe_limiter", what: "failsafe-go v0.9.8, adaptive limiter", theirs: failsafeLimiter()},
-		{target: "vs_failsafe_http", what: "failsafe-go v0.9.8, its HTTP handler against `gate.Wrap`", ours: handler, theirs: failsafeHandler(ctx, clients)},
-		{target: "vs_gozero", what: "go-zero v1.10.3, `core/load`", theirs: goZero()},
-		{target: "vs_aegis", what: "aegis v0.2.0, BBR", theirs: aegis()},
-		{target: "vs_limits", what: "go-concurrency-limits v0.8.0, Vegas", theirs: limits},
-		{target: "vs_sentinel", what: "sentinel-golang v1.0.4, system rule", theirs: sentinel},
+	r.pairs = []measure.Pair{
+		{Target: "vs_failsafe_limiter", What: "failsafe-go v0.9.8, adaptive limiter", Theirs: failsafeLimiter()},
+		{Target: "vs_failsafe_http", What: "failsafe-go v0.9.8, its HTTP handler against `gate.Wrap`", Ours: handler, Theirs: failsafeHandler(ctx, clients)},
+		{Target: "vs_gozero", What: "go-zero v1.10.3, `core/load`", Theirs: goZero()},
+		{Target: "vs_aegis", What: "aegis v0.2.0, BBR", Theirs: aegis()},
+		{Target: "vs_limits", What: "go-concurrency-limits v0.8.0, Vegas", Theirs: limits},
+		{Target: "vs_sentinel", What: "sentinel-golang v1.0.4, system rule", Theirs: sentinel},
 	}
 	for i := range r.pairs {
-		if p := &r.pairs[i]; p.ours == nil {
-			if p.ours, err = ourLimiter(); err != nil {
+		if p := &r.pairs[i]; p.Ours == nil {
+			if p.Ours, err = ourLimiter(); err != nil {
 				return directory, err
 			}
 		}

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/comporta/comporta/bench/internal/measure"
+)
 
 // The absolute targets.
 const (
@@ -8,42 +12,25 @@ const (
 	refuseTarget = 900 // ns
 )
 
-// verdict is one target and how it was met.
-type verdict struct {
-	name   string
-	met    bool
-	figure string
-	bound  string
+func timeVerdict(name string, s measure.Summary, bound float64) measure.Verdict {
+	return measure.Verdict{Name: name, Met: s.NS <= bound, Figure: fmt.Sprintf("%.0f ns", s.NS), Bound: fmt.Sprintf("<= %.0f ns", bound)}
 }
 
-func (v verdict) String() string {
-	word := "MISS"
-	if v.met {
-		word = "PASS"
-	}
-	return fmt.Sprintf("%s %s %s (target %s)", word, v.name, v.figure, v.bound)
+func allocsVerdict(name string, s measure.Summary) measure.Verdict {
+	return measure.Verdict{Name: name, Met: s.Allocs == 0, Figure: fmt.Sprintf("%.2f", s.Allocs), Bound: "0"}
 }
 
-func timeVerdict(name string, s summary, bound float64) verdict {
-	return verdict{name, s.ns <= bound, fmt.Sprintf("%.0f ns", s.ns), fmt.Sprintf("<= %.0f ns", bound)}
-}
-
-func allocsVerdict(name string, s summary) verdict {
-	return verdict{name, s.allocs == 0, fmt.Sprintf("%.2f", s.allocs), "0"}
-}
-
-func tableVerdict(m memory) verdict {
-	return verdict{
-		"table_bytes", m.heap <= m.configured, fmt.Sprintf("%d", m.heap),
-		fmt.Sprintf("<= %d under %d distinct keys", m.configured, m.keys),
+func tableVerdict(m memory) measure.Verdict {
+	return measure.Verdict{
+		Name: "table_bytes", Met: m.heap <= m.configured, Figure: fmt.Sprintf("%d", m.heap),
+		Bound: fmt.Sprintf("<= %d under %d distinct keys", m.configured, m.keys),
 	}
 }
 
-func pairVerdict(p pair) verdict {
-	ours, theirs := p.ours.summary(), p.theirs.summary()
-	return verdict{
-		p.target, ours.ns < theirs.ns && ours.allocs <= theirs.allocs,
-		fmt.Sprintf("%.2fx, %.2f of %.2f allocs", ours.ns/theirs.ns, ours.allocs, theirs.allocs),
-		"< 1x, no more allocs",
+func pairVerdict(target string, ours, theirs measure.Summary) measure.Verdict {
+	return measure.Verdict{
+		Name: target, Met: ours.NS < theirs.NS && ours.Allocs <= theirs.Allocs,
+		Figure: fmt.Sprintf("%.2fx, %.2f of %.2f allocs", ours.NS/theirs.NS, ours.Allocs, theirs.Allocs),
+		Bound:  "< 1x, no more allocs",
 	}
 }
