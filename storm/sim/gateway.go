@@ -1,0 +1,333 @@
+package sim
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate"
+	"github.com/comporta/comporta/gate/admission"
+	"github.com/comporta/comporta/gate/calendar"
+	"github.com/comporta/comporta/gate/identity"
+)
+
+// gateOptions choose a part of the gate.
+type gateOptions struct {
+	mode    calendar.Mode
+	reserve bool
+	mute    bool // clients do not learn their instants
+}
+
+// headerPartner carries the credentials of those who ask for many.
+const headerPartner = "X-Partner-Key"
+
+// config is the gate of a house that has read its guide: it knows its capacity, and
+// which keys stand for many users. What follows differs from the defaults, since
+// the simulation says that it must.
+func (o gateOptions) config(capacity int) gate.Config {
+	c := gate.Config{
+		Admission: gate.Admission{Capacity: capacity, QueueWait: 250 * time.Millisecond},
+		Repeats:   gate.Repeats{Memory: 8 << 20},
+		Slots:     calendar.Config{Mode: o.mode, Horizon: 20 * time.Minute},
+		Clients: identity.Config{
+			HashKey: [16]byte{'s', 'i', 'm'},
+			Identify: []identity.Source{
+				{Kind: identity.KindHeader, Header: headerPartner, Shared: true},
+				{Kind: identity.KindHeader, Header: headerKey},
+				{Kind: identity.KindNetwork},
+			},
+		},
+	}
+	// A minute forgets what was parked for an outage; and what failed is a repeat
+	// however late it comes.
+	c.Repeats.Window = 30 * time.Minute
+	if o.reserve {
+		c.Admission.Policy, c.Admission.Reserve = admission.PolicyReserve, 0.3
+	}
+	return c
+}
+
+const headerKey = "X-Api-Key"
+
+// gateway is the gate itself, without a transport: what decides here is the code
+// that decides in production.
+type gateway struct {
+	gate    *gate.Gate
+	limit   int
+	mute    bool
+	visits  []*visit
+	spare   []uint32
+	waiting []uint32 // visits in the gate's queue, in the order of arrival
+	in      int      // visits that hold a permit
+	tickets tickets
+	// While originals wait, permits that repeats get are owed to them by a rule; both
+	// are counted.
+	granted, jumped int
+}
+
+// visit is an attempt within the gate.
+type visit struct {
+	r       comporta.Request
+	d       gate.Decision
+	op      uint32
+	id      uint64 // of the operation
+	attempt uint16 // of the operation, so that its client is told only if it still waits
+	since   instant
+	ok      bool
+	header  http.Header
+	values  [4][1]string // of the headers, so that a visit makes no garbage
+}
+
+func openGate(o gateOptions) func(*engine) (door, error) {
+	return func(e *engine) (door, error) {
+		state, err := newGateState(e.dice.seed)
+		if err != nil {
+			return nil, err
+		}
+		g, err := gate.New(o.config(e.limit()), state)
+		if err != nil {
+			return nil, fmt.Errorf("sim: %w", err)
+		}
+		w := &gateway{gate: g, limit: e.limit(), mute: o.mute, tickets: newTickets()}
+		w.remember(e)
+		return w, nil
+	}
+}
+
+// known is the share of the clients that were served within the day before.
+const known = 0.95
+
+// remember lets the gate meet those who were served the day before: a house that
+// has been open for ten minutes knows its clients since yesterday.
+func (g *gateway) remember(e *engine) {
+	v := newVisit()
+	for i := range e.s.Classes {
+		first := e.population.offsets[i]
+		for user := first; user < first+e.population.counts[i]; user++ {
+			if e.dice.of(askKnown, uint64(user), 0) >= known {
+				continue
+			}
+			at := epoch.Add(time.Duration(user)*time.Millisecond - 2*time.Hour)
+			v.fill(e, &operation{name: uint64(user), user: user, class: uint8(i)}, "")
+			v.d = g.gate.Begin(at, &v.r)
+			if v.d.Action == comporta.ActionAdmit {
+				v.d.FinishAt(at, comporta.Outcome{Status: http.StatusOK, Result: comporta.ResultSuccess, Latency: e.s.Service.Latency})
+			}
+		}
+	}
+}
+
+func (g *gateway) inside() int { return g.in }
+
+func newVisit() *visit { return &visit{header: make(http.Header, 4)} }
+
+func (g *gateway) open() uint32 {
+	if n := len(g.spare); n > 0 {
+		ref := g.spare[n-1]
+		g.spare = g.spare[:n-1]
+		return ref
+	}
+	g.visits = append(g.visits, newVisit())
+	return uint32(len(g.visits) - 1)
+}
+
+func (g *gateway) close(ref uint32) { g.spare = append(g.spare, ref) }
+
+// fill puts an attempt into the words of the gate.
+func (v *visit) fill(e *engine, o *operation, ticket string) {
+	c := &e.s.Classes[o.class]
+	clear(v.header)
+	v.r = comporta.Request{Method: http.MethodPost, Host: "api", Path: "/orders", Header: v.header, Remote: e.addressOf(o)}
+	set := func(i int, name, value string) {
+		v.values[i][0] = value
+		v.header[name] = v.values[i][:]
+	}
+	name := strconv.FormatUint(o.name, 36)
+	if o.is(lookup) {
+		v.r.Method, v.r.Query = http.MethodGet, name
+	} else {
+		set(0, comporta.HeaderIdempotencyKey, name)
+	}
+	switch {
+	case o.is(network):
+	case c.Shared:
+		set(1, headerPartner, strconv.FormatUint(uint64(o.user), 36))
+	default:
+		set(1, headerKey, strconv.FormatUint(uint64(o.user), 36))
+	}
+	if c.SDK && o.attempts > 1 {
+		set(2, comporta.HeaderRetryAttempt, strconv.Itoa(int(o.attempts)-1))
+	}
+	if ticket != "" {
+		set(3, comporta.HeaderRetryTicket, ticket)
+	}
+}
+
+// addressOf is where the operation comes from: one of the shared networks, each in
+// a prefix of its own, or the address of its user.
+func (e *engine) addressOf(o *operation) netip.Addr {
+	if o.is(network) {
+		n := e.networkOf(o)
+		return netip.AddrFrom4([4]byte{172, byte(16 + n>>8), byte(n), 1})
+	}
+	return netip.AddrFrom4([4]byte{10, byte(o.user >> 16), byte(o.user >> 8), byte(o.user)})
+}
+
+func (g *gateway) arrive(e *engine, i uint32) {
+	ref := g.open()
+	v, o := g.visits[ref], &e.ops[i]
+	v.op, v.id, v.attempt = i, o.id, o.attempts
+	v.fill(e, o, g.tickets.take(&o.ticket))
+	v.d = g.gate.Begin(e.time(e.now), &v.r)
+	switch v.d.Action {
+	case comporta.ActionAdmit:
+		g.admit(e, ref)
+	case comporta.ActionWait:
+		g.waiting = append(g.waiting, ref)
+		e.agenda.add(instant(v.d.Waiter().Deadline().Sub(epoch)), evQueue, ref)
+	case comporta.ActionRefuse, comporta.ActionReplay:
+		g.refuse(e, ref)
+	}
+	g.ask(e) // an arrival may find that others' time is over
+}
+
+func (g *gateway) admit(e *engine, ref uint32) {
+	v := g.visits[ref]
+	g.in++
+	if g.in > g.limit {
+		e.fault("more in flight than the limit")
+	}
+	v.since = e.now
+	p := e.enter(v.op)
+	v.ok = p.ok
+	e.agenda.add(max(p.done, e.now+1), evDone, ref)
+}
+
+func (g *gateway) refuse(e *engine, ref uint32) {
+	v := g.visits[ref]
+	g.checkRefusal(e, v)
+	defer g.close(ref)
+	if v.d.Due.IsZero() {
+		e.bar(v.op)
+		return
+	}
+	o := &e.ops[v.op]
+	due := instant(v.d.Due.Sub(epoch))
+	if g.mute {
+		due = 0
+	} else if e.s.Classes[o.class].SDK {
+		o.ticket = g.tickets.put(v.d.AppendTicket(nil))
+	}
+	e.refuse(v.op, due)
+}
+
+// done gives the permit back, and lets those in who got it.
+func (g *gateway) done(e *engine, ref uint32) {
+	v := g.visits[ref]
+	outcome := comporta.Outcome{Status: http.StatusOK, Result: comporta.ResultSuccess, Latency: time.Duration(e.now - v.since)}
+	if !v.ok {
+		outcome.Status, outcome.Result = http.StatusServiceUnavailable, comporta.ResultFailed
+		g.advise(e, v)
+	}
+	v.d.FinishAt(e.time(e.now), outcome)
+	g.in--
+	g.close(ref)
+	g.ask(e)
+}
+
+// late ends the wait of a visit whose time in the queue is over.
+func (g *gateway) late(e *engine, _ uint32) { g.ask(e) }
+
+// ask looks who in the queue has an answer.
+func (g *gateway) ask(e *engine) {
+	if len(g.waiting) == 0 {
+		return
+	}
+	now, kept := e.time(e.now), g.waiting[:0]
+	originals, granted, jumpers := 0, 0, 0
+	for _, ref := range g.waiting {
+		v := g.visits[ref]
+		switch {
+		case !v.d.AnswerAt(now):
+			kept = append(kept, ref)
+			if original(v) {
+				originals++
+			}
+		case v.d.Action == comporta.ActionAdmit:
+			granted++
+			if !original(v) {
+				jumpers++
+			}
+			g.admit(e, ref)
+		default:
+			g.refuse(e, ref)
+		}
+	}
+	if originals > 0 {
+		g.granted += granted
+		g.jumped += jumpers
+	}
+	g.waiting = kept
+}
+
+// original reports whether a visit ranks as a first attempt.
+func original(v *visit) bool {
+	s := &v.r.Sighting
+	return !(s.Kind.Repeat() && s.Evidence > comporta.EvidenceShared) && !v.r.Slot.Crowding
+}
+
+// checkRefusal holds a refusal against what the gate promises.
+func (g *gateway) checkRefusal(e *engine, v *visit) {
+	switch {
+	case v.d.Due.IsZero():
+	case v.d.Due.Before(e.time(e.now)):
+		e.fault("an instant of return that has passed")
+	case v.r.Slot.State == comporta.SlotEarly && !v.d.Due.Equal(v.r.Slot.Due):
+		e.fault("an instant that was moved")
+	case g.in < g.limit && len(g.waiting) == 0 && original(v) && v.d.Queued == 0:
+		e.fault("an original was refused before a free permit")
+	}
+	const slack = 40 // permits; a debt may be carried over
+	if g.jumped > g.granted/20+slack {
+		e.fault("repeats were served before originals beyond what they are owed")
+	}
+}
+
+// tickets keeps the tickets that clients hold, apart from the operations, which
+// have no pointers.
+type tickets struct {
+	held []string
+	free []uint32
+}
+
+func newTickets() tickets { return tickets{held: make([]string, 1)} } // 0 is none
+
+func (t *tickets) put(ticket []byte) uint32 {
+	if len(ticket) == 0 {
+		return 0
+	}
+	if n := len(t.free); n > 0 {
+		i := t.free[n-1]
+		t.free = t.free[:n-1]
+		t.held[i] = string(ticket)
+		return i
+	}
+	t.held = append(t.held, string(ticket))
+	return uint32(len(t.held) - 1)
+}
+
+// take returns a ticket and lets go of it.
+func (t *tickets) take(at *uint32) string {
+	i := *at
+	if i == 0 {
+		return ""
+	}
+	*at = 0
+	t.free = append(t.free, i)
+	ticket := t.held[i]
+	t.held[i] = ""
+	return ticket
+}
