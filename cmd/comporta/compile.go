@@ -87,22 +87,23 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	if p.telemetry != nil {
 		gc.Trace = p.telemetry.Trace()
 	}
-	var noKeys, noClients, noGate, noPolicy, noProxy error
+	var noKeys, noClients, noRates, noGate, noPolicy, noProxy error
 	if c.Keys.File != "" {
 		gc.Keys, noKeys = keys.Load(c.Keys.File)
 		if info, err := os.Stat(c.Keys.File); err == nil && info.Mode().Perm()&0o077 != 0 {
 			p.log.Warn("others can read the key file, and forge tickets with it", "file", c.Keys.File, "mode", info.Mode().Perm().String())
 		}
 	}
+	gc.RateLimits, noRates = ratesOf(c)
 	gc.Clients, noClients = k.clientsOf(&c.Clients, p)
-	if noClients == nil { // with half of the clients the gate would name problems that are none
+	if noClients == nil && noRates == nil { // with half of the clients the gate would name problems that are none
 		k.gate, noGate = gate.New(gc, p.state)
 	}
 	if c.RetryPolicy.File != "" && k.gate != nil {
 		k.policy, noPolicy = policydoc.New(policydoc.Config{File: c.RetryPolicy.File, Writer: k.gate.Contract(), Above: p.published})
 	}
 	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p.telemetry))
-	if err := errors.Join(noKeys, noClients, noGate, noPolicy, noProxy); err != nil {
+	if err := errors.Join(noKeys, noClients, noRates, noGate, noPolicy, noProxy); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -67,6 +67,7 @@ func (l *loader) contradictions(in Input) {
 	l.checkCapacity()
 	l.checkAdmission()
 	l.checkRoutes()
+	l.checkRates()
 	l.checkIdentify()
 	l.checkNames()
 	l.checkProxies()
@@ -75,17 +76,13 @@ func (l *loader) contradictions(in Input) {
 
 func (l *loader) checkListeners() {
 	c := l.c
-	bound := map[string]string{}
+	var bound []binding
 	bind := func(path, addr string) {
 		// Port 0 is another port each time, but a listener is known by its address.
 		if addr == "" || strings.HasSuffix(addr, ":0") && strings.HasPrefix(path, "admin") || !l.sound(path) {
 			return
 		}
-		if first, ok := bound[addr]; ok {
-			l.wrongf(path, "each listener has an address of its own", "%s listens on %s already", first, show(addr))
-			return
-		}
-		bound[addr] = path
+		bound = l.checkBinding(bound, bindingOf(path, addr))
 	}
 	if len(c.Listen) == 0 && l.sound("listen") {
 		l.wrongf("listen", "such as :8080", "the gateway must listen somewhere")

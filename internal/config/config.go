@@ -36,6 +36,8 @@ type Config struct {
 	Slots Slots `key:"slots"`
 	// The keys that sign tickets and hash identities.
 	Keys Keys `key:"keys"`
+	// How much each key may do in how much time. All rules that match a request are asked, and charged together or not at all.
+	RateLimits []RateLimit `key:"rate_limits" default:"[]"`
 	// How refusals speak.
 	Contract Contract `key:"contract"`
 	// The document that tells clients how much they may retry.
@@ -281,6 +283,66 @@ type Slots struct {
 type Keys struct {
 	// One key a line, of at least 32 characters; the first signs, all verify. Empty: random, so that tickets end with the process.
 	File string `key:"file" default:"" check:"file"`
+}
+
+// RateLimit is a rule: how much each key may do in how much time.
+type RateLimit struct {
+	// Its name in answers, metrics and logs.
+	Name string `key:"name" check:"rule"`
+	// The requests that it is for: those that meet all that is set. Empty: all requests.
+	Match RateMatch `key:"match"`
+	// Who shares a bucket: all requests that agree in every part. A part is client, network, subnet, header:NAME, fingerprint, route, method, host, path, class or version, or several of them by | of which the first that a request has counts.
+	Key []string `key:"key" default:"[client]" check:"ratekey" single:"true"`
+	// What a key regains: a count, a slash and a unit out of s, m, h and d, as in 100/s or 5/10m. Empty: only the quota counts.
+	Rate string `key:"rate" default:"" check:"rate"`
+	// The units of a full bucket, which a key has at first. 0: the count of the rate.
+	Burst int `key:"burst" default:"0" range:"0..1000000000"`
+	// The units that one request takes.
+	Cost int `key:"cost" default:"1" range:"1..1000000"`
+	// Units for each calendar window, beside the rate or in its place.
+	Quota *Quota `key:"quota"`
+	// What all keys of one address (IPv4) or /64 get together while they are not believed, as a rate. Empty: as much as one key.
+	Network string `key:"network" default:"" check:"rate"`
+	// What one /24 or /48 gets in all, of callers that are not believed. Empty: 16 times the rate.
+	Subnet string `key:"subnet" default:"" check:"rate"`
+	// What all keys get together that are neither believed nor known from lately. Empty: no bound while there is room for them.
+	Unseen string `key:"unseen" default:"" check:"rate"`
+	// Denied requests count too: who goes on at full speed stays out.
+	Penalty bool `key:"penalty" default:"false"`
+	// Where it is counted. local: in this process.
+	Store string `key:"store" default:"local" check:"ratestore"`
+	// What becomes of its requests while a shared store is away: open admits, closed refuses with 503, local counts in this process.
+	OnStoreFailure string `key:"on_store_failure" default:"local" oneof:"open closed local"`
+	// Count what would be denied, and deny nothing.
+	Shadow bool `key:"shadow" default:"false"`
+}
+
+// RateMatch says which requests a rule is for. Of a list, any entry is enough.
+type RateMatch struct {
+	// Routes, by name or pattern; other is what matches none.
+	Routes []string `key:"route" default:"[]" check:"text" single:"true"`
+	// Names in lower case without port; *.example.com is every name below example.com.
+	Hosts []string `key:"host" default:"[]" check:"ratehost" single:"true"`
+	// A pattern of http.ServeMux on the canonical path, without method and host.
+	Path string `key:"path" default:"" check:"ratepath"`
+	// Methods, in upper case.
+	Methods []string `key:"method" default:"[]" check:"method" single:"true"`
+	// Header → its value; one that ends in * is met by all that begin so, an empty one by any. All of them must be there.
+	Headers map[string]string `key:"header" default:"{}" keys:"headername"`
+	// How far the caller is believed.
+	Classes []string `key:"class" default:"[]" oneof:"anonymous proven verified" single:"true"`
+}
+
+// Quota is a number of units for each window of the calendar.
+type Quota struct {
+	// The units of one window.
+	Units int `key:"units" range:"1..500000000"`
+	// The window.
+	Per string `key:"per" oneof:"hour day week month"`
+	// Where days begin.
+	TimeZone string `key:"time_zone" default:"UTC" check:"zone"`
+	// The quota comes back whole at the boundary, as contracts put it; twice as much may pass around it. false: the window before counts for the part of it that is not over.
+	Fixed bool `key:"fixed" default:"false"`
 }
 
 // RetryPolicy is the remote switch of the clients.

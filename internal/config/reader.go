@@ -38,7 +38,7 @@ func (r *reader) read(s *schema, n *yaml.Node, path string, v reflect.Value) {
 		r.readScalar(s, n, path, v)
 	case s.short && n.Kind == yaml.ScalarNode:
 		r.readShort(s, n, path, v)
-	case s.kind == kindList && s.elem.short && n.Kind == yaml.ScalarNode:
+	case s.kind == kindList && (s.elem.short || s.rule.single) && n.Kind == yaml.ScalarNode:
 		r.readList(s, &yaml.Node{Line: n.Line, Column: n.Column, Content: []*yaml.Node{n}}, path, v)
 	case s.kind == kindList && n.Kind == yaml.SequenceNode:
 		r.readList(s, n, path, v)

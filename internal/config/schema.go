@@ -43,6 +43,7 @@ type rule struct {
 	lowText    string
 	highText   string
 	hint       string
+	single     bool // of a list: a single entry may stand without brackets
 	secret     bool // never shown: who misreads the key puts a credential there
 	check      func(string) *fault
 	checkKey   func(string) *fault
@@ -99,7 +100,7 @@ func compileFields(s *schema) {
 }
 
 func ruleOf(f reflect.StructField) rule {
-	r := rule{hint: f.Tag.Get("hint"), zero: f.Tag.Get("zero")}
+	r := rule{hint: f.Tag.Get("hint"), zero: f.Tag.Get("zero"), single: f.Tag.Get("single") == "true"}
 	r.fallback, r.hasDefault = f.Tag.Lookup("default")
 	if words := f.Tag.Get("oneof"); words != "" {
 		r.oneOf = strings.Fields(words)
@@ -181,6 +182,9 @@ func (s *schema) name() string {
 func (s *schema) form() string {
 	switch s.kind {
 	case kindList:
+		if s.rule.single {
+			return s.elem.form() + " | list"
+		}
 		return "list of " + s.elem.form()
 	case kindTable:
 		return "table of " + s.elem.form()
