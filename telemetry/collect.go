@@ -52,6 +52,7 @@ var numbers = []number{
 	counter("slots_evicted_total", "Instants lost to a full table; their tickets still hold.", func(s *gate.Stats) float64 { return float64(s.Slots.Evicted) }),
 	counter("repeat_evictions_total", "Sightings forgotten within their window for want of room.", func(s *gate.Stats) float64 { return float64(s.SightingsEvicted) }),
 	counter("proven_evictions_total", "Proven clients forgotten within their day for want of room.", func(s *gate.Stats) float64 { return float64(s.ProvenEvicted) }),
+	counter("ratelimit_crowded_total", "Requests of keys for which the table of rate rules had no room; a larger one is needed while it grows.", func(s *gate.Stats) float64 { return float64(s.RatesCrowded) }),
 	counter("exempt_total", "Requests that bypassed the gate.", func(s *gate.Stats) float64 { return float64(s.Exempt) }),
 	counter("version_absent_total", "Requests without a version where a minimum is set.", func(s *gate.Stats) float64 { return float64(s.VersionAbsent) }),
 }
@@ -69,7 +70,7 @@ var learned = []number{
 
 // Describe implements prometheus.Collector.
 func (t *Telemetry) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descTickets} {
+	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descTickets, descLimited, descTopLimited} {
 		ch <- d
 	}
 	for _, n := range numbers {
@@ -104,6 +105,7 @@ func (t *Telemetry) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descTickets, prometheus.CounterValue, float64(n), why)
 	}
 	t.collectRequests(ch, g.State())
+	t.collectRates(ch, g)
 	for _, c := range t.Top(t.config.TopClients) {
 		ch <- prometheus.MustNewConstMetric(descTop, prometheus.CounterValue, float64(c.Total), c.Client, c.Kind.String())
 	}

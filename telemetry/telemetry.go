@@ -29,10 +29,11 @@ const defaultTopClients = 20
 // Telemetry observes one gate after the other: a reload changes the gate, not
 // the counts. Methods may be called from many goroutines.
 type Telemetry struct {
-	config Config
-	gate   atomic.Pointer[gate.Gate]
-	top    *topClients
-	log    *accessLog
+	config  Config
+	gate    atomic.Pointer[gate.Gate]
+	top     *topClients
+	limited *topLimited
+	log     *accessLog
 
 	queueWait, slotWait, decision prometheus.Histogram
 	upstream                      *prometheus.HistogramVec
@@ -46,7 +47,7 @@ func New(c Config, reg prometheus.Registerer) (*Telemetry, error) {
 	if c.TopClients == 0 {
 		c.TopClients = defaultTopClients
 	}
-	t := &Telemetry{config: c, top: newTopClients(c.TopClients), log: newAccessLog(c)}
+	t := &Telemetry{config: c, top: newTopClients(c.TopClients), limited: newTopLimited(c.TopClients), log: newAccessLog(c)}
 	t.makeHistograms()
 	for _, collector := range []prometheus.Collector{
 		t, t.queueWait, t.slotWait, t.decision, t.upstream, t.upstreamCodes, t.failovers, t.reloaded,
@@ -113,6 +114,7 @@ func (t *Telemetry) done(now time.Time, r *comporta.Request, d comporta.Decision
 		t.slotWait.Observe(d.Wait.Seconds())
 	}
 	t.top.countAt(now, r)
+	t.limited.count(r, &d)
 	if t.log != nil {
 		t.log.write(now, t.gate.Load(), r, &d, &o)
 	}
