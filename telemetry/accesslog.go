@@ -30,8 +30,10 @@ func newAccessLog(c Config) *accessLog {
 }
 
 func (l *accessLog) write(now time.Time, g *gate.Gate, r *comporta.Request, d *comporta.Decision, o *comporta.Outcome) {
-	refused := d.Action != comporta.ActionAdmit
-	if !refused && l.sample < 1 && rand.Float64() >= l.sample {
+	// Behind admission the gateway may still have to refuse: the service cannot be
+	// reached, say. The decision stays "admitted", and the reason tells.
+	refused, reason := d.Action != comporta.ActionAdmit, d.Reason != comporta.ReasonNone
+	if !refused && !reason && l.sample < 1 && rand.Float64() >= l.sample {
 		return
 	}
 	id, client, route := r.ID, r.Client.Name, ""
@@ -48,8 +50,11 @@ func (l *accessLog) write(now time.Time, g *gate.Gate, r *comporta.Request, d *c
 		slog.String("client", client), slog.String("class", r.Client.Class.String()),
 		slog.String("kind", r.Sighting.Kind.String()), slog.Int("attempts", r.Sighting.Attempts),
 	)
+	if refused || reason {
+		attrs = append(attrs, slog.String("reason", d.Reason.String()))
+	}
 	if refused {
-		attrs = append(attrs, slog.String("reason", d.Reason.String()), slog.Int64("retry_after_ms", d.Wait.Milliseconds()),
+		attrs = append(attrs, slog.Int64("retry_after_ms", d.Wait.Milliseconds()),
 			slog.String("slot", r.Slot.State.String()), slog.String("evidence", r.Sighting.Evidence.String()))
 	}
 	if d.WouldRefuse != comporta.ReasonNone {
