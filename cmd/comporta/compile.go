@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate"
@@ -102,7 +103,7 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	if c.RetryPolicy.File != "" && k.gate != nil {
 		k.policy, noPolicy = policydoc.New(policydoc.Config{File: c.RetryPolicy.File, Writer: k.gate.Contract(), Above: p.published})
 	}
-	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p.telemetry))
+	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p))
 	if err := errors.Join(noKeys, noClients, noRates, noGate, noPolicy, noProxy); err != nil {
 		return nil, err
 	}
@@ -227,15 +228,17 @@ func (k *compiled) keySet(u *url.URL, p *parts) (*jwtidentity.Keys, error) {
 	return jwks, nil
 }
 
-func (k *compiled) proxyOf(u *config.Upstream, tel *telemetry.Telemetry) proxy.Config {
+func (k *compiled) proxyOf(u *config.Upstream, p *parts) proxy.Config {
+	failures := newUpstreamLog(p.log, u.URLs)
 	pc := proxy.Config{
 		Upstreams: u.URLs, Timeout: u.Timeout, MaxConnections: u.MaxConnections,
 		Forward: func(in *http.Request, out http.Header) { k.gate.WriteForwarded(in, out) },
-		Fail: func(w http.ResponseWriter, r *http.Request, reason comporta.Reason, _ error) {
+		Fail: func(w http.ResponseWriter, r *http.Request, reason comporta.Reason, err error) {
+			failures.writeAt(time.Now(), r, reason, err)
 			overload.Refuse(w, r, &overload.Refusal{Reason: reason})
 		},
 	}
-	if tel != nil {
+	if tel := p.telemetry; tel != nil {
 		pc.Observe = func(r proxy.Report) { tel.Upstream(r.Upstream, r.Result, r.Status, r.Latency, r.Moved) }
 	}
 	return pc
