@@ -40,7 +40,7 @@ func (a *app) openSide(c *config.Admin) (*side, error) {
 	}
 	handler := admin.Handler(admin.Config{
 		Version: versionOf().Version, Gate: func() *gate.Gate { return a.current.Load().gate }, Ready: a.ready.Load,
-		Reload: a.reload, Top: a.top, Effective: func(w io.Writer) error { return a.current.Load().config.Render(w) },
+		Reload: a.reload, Top: a.top, Known: a.known, Effective: func(w io.Writer) error { return a.current.Load().config.Render(w) },
 		Metrics: promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}), Token: token, Log: a.log,
 	})
 	s := new(side)
@@ -94,6 +94,12 @@ func (s *side) close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// known reports whether the configuration in force names a client so.
+func (a *app) known(name string) bool {
+	_, ok := a.current.Load().config.Clients.Names[name]
+	return ok
 }
 
 func (a *app) top(n int) []admin.Client {

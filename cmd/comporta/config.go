@@ -18,7 +18,9 @@ func runConfig(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	switch len(rest) {
 	case 0:
 	case 1:
-		in.File = rest[0]
+		if in.File = rest[0]; in.File == "" {
+			return f.misused("name a file, or leave the argument out: this one is empty")
+		}
 	default:
 		return f.misused("name at most one file")
 	}

@@ -32,7 +32,7 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f := newFlags("demo", stdout, stderr)
 	duration := f.Duration("duration", 2*storm.Incident().Length, fmt.Sprintf("length of both runs together, %v to %v", leastDemo, mostDemo))
 	asJSON := f.Bool("json", false, "print one JSON document instead of the table")
-	f.Bool("no-browser", false, "accepted for scripts; the chart is drawn in the terminal and no browser is opened")
+	f.Bool("no-browser", false, "does nothing yet, since no browser is opened anyway; accepted for scripts")
 	rest, code, done := f.parse(args)
 	if done {
 		return code

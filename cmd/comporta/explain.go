@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/comporta/comporta/gate"
@@ -18,11 +17,11 @@ func runExplain(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	if done {
 		return code
 	}
-	if len(rest) != 1 {
+	if len(rest) != 1 || rest[0] == "" {
 		return f.misused("name one request id, as the refusal's request_id says it")
 	}
 	var e gate.Explanation
-	if code, done = r.call(ctx, http.MethodGet, "/api/v1/explain/"+url.PathEscape(rest[0]), nil, &e); done {
+	if code, done = r.call(ctx, http.MethodGet, "/api/v1/explain/"+segment(rest[0]), nil, &e); done {
 		return code
 	}
 	printExplanation(stdout, &e)

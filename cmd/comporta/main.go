@@ -33,12 +33,12 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", "[-config FILE] [-upstream URL] [-listen ADDR] [-admin ADDR]", "the gateway; -upstream alone is enough", runServe},
-		{"demo", "[-duration D] [-json]", "the incident on loopback, bare and protected", runDemo},
+		{"demo", "[-duration D] [-json] [-no-browser]", "the incident on loopback, bare and protected", runDemo},
 		{"validate", "FILE", "every problem of a configuration, with its place and remedy", runValidate},
 		{"config", "[FILE]", "the effective configuration, each value with its origin", runConfig},
 		{"check", "client [-limit 4s] [-json] -- CMD…", "how many calls a client makes to a server that fails", runCheck},
-		{"policy", "show|set|clear", "what refusals tell clients about retrying", runPolicy},
-		{"shed", "list|add|remove", "levers that turn traffic away for a while", runShed},
+		{"policy", "show | set max=1 [min=2s] [ttl=10m] | clear", "what refusals tell clients about retrying", runPolicy},
+		{"shed", "list | add [-R ROUTE] [-C CLIENT] [-V VERSION] [-P PERCENT] [-T TTL] | remove ID", "levers that turn traffic away for a while", runShed},
 		{"who", "[HASH|NAME]", "the clients that ask most", runWho},
 		{"explain", "REQUEST_ID", "why a request was refused", runExplain},
 		{"version", "", "version, Go and commit", runVersion},
@@ -150,7 +150,8 @@ func (f *flags) misused(format string, args ...any) int {
 
 // failed tells why a command failed.
 func (f *flags) failed(err error) int {
-	text := strings.TrimPrefix(err.Error(), f.Name()+": ") // the gateway's own words may say it too
+	text := strings.TrimPrefix(err.Error(), "comporta: ") // the gateway's own words may say either
+	text = strings.TrimPrefix(text, f.Name()+": ")
 	say(f.stderr, "comporta %s: %s\n", f.Name(), text)
 	return exitFailed
 }

@@ -34,7 +34,7 @@ func runPolicy(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	case verb == "clear" && len(settings) == 0:
 		code, done = r.call(ctx, http.MethodDelete, "/api/v1/policy", nil, nil)
 	default:
-		return f.misused("show, set max=1 [min=2s] ttl=10m, or clear; not %q", strings.Join(rest, " "))
+		return f.misused("show, set max=1 [min=2s] [ttl=10m], or clear; not %q", strings.Join(rest, " "))
 	}
 	if done {
 		return code
@@ -47,29 +47,38 @@ func runPolicy(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	return exitFine
 }
 
-// readPolicy reads max=1 min=2s ttl=10m.
+const policyForm = "use max=1 min=2s ttl=10m"
+
+// readPolicy reads max=1 min=2s ttl=10m. Only max has no default: how often clients
+// may ask is what a policy is set for.
 func readPolicy(settings []string) (req admin.PolicyRequest, problem string) {
-	req = admin.PolicyRequest{Max: 1, TTLS: 600}
+	req = admin.PolicyRequest{TTLS: 600}
+	seen := map[string]bool{}
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")
-		var err error
+		if seen[name] {
+			return req, name + " is there twice: " + policyForm
+		}
+		seen[name] = true
 		switch name {
 		case "max":
-			req.Max, err = strconv.Atoi(value)
+			var err error
+			if req.Max, err = strconv.Atoi(value); err != nil {
+				problem = strconv.Quote(value) + " is no number"
+			}
 		case "min":
-			var d time.Duration
-			d, err = time.ParseDuration(value)
-			req.MinMs = d.Milliseconds()
+			req.MinMs, problem = wholeText(value, time.Millisecond, "milliseconds")
 		case "ttl":
-			var d time.Duration
-			d, err = time.ParseDuration(value)
-			req.TTLS = int64(d / time.Second)
+			req.TTLS, problem = wholeText(value, time.Second, "seconds")
 		default:
-			return req, "there is no setting " + strconv.Quote(name) + ": use max=1 min=2s ttl=10m"
+			return req, "there is no setting " + strconv.Quote(name) + ": " + policyForm
 		}
-		if err != nil {
-			return req, strconv.Quote(s) + " cannot be read: use max=1 min=2s ttl=10m"
+		if problem != "" {
+			return req, name + ": " + problem + ": " + policyForm
 		}
+	}
+	if !seen["max"] {
+		return req, "max is missing: " + policyForm
 	}
 	return req, ""
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/url"
+	"strings"
 
 	"github.com/comporta/comporta/internal/admin"
 )
@@ -42,4 +44,13 @@ func (r *remote) call(ctx context.Context, method, path string, in, out any) (co
 		return printJSON(r.flags, json.RawMessage(raw)), true
 	}
 	return 0, false
+}
+
+// segment spells what somebody named as one segment of a path. Dots alone would be
+// taken for a way up.
+func segment(name string) string {
+	if strings.Trim(name, ".") == "" {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
 }

@@ -25,6 +25,10 @@ func runServe(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	if len(rest) > 0 {
 		return f.misused("it takes flags only, not %q", rest)
 	}
+	f.Visit(func(g *flag.Flag) { done = done || g.Name == "config" && *file == "" })
+	if done { // a variable of a shell that is not set must not pass for no file
+		return f.misused("-config is empty: name a file, or leave the flag out")
+	}
 	load := func() (*config.Config, []config.Problem, error) {
 		return config.Load(config.Input{File: *file, Env: os.Environ(), Flags: f.overridden()})
 	}

@@ -14,7 +14,7 @@ func runValidate(_ context.Context, args []string, stdout, stderr io.Writer) int
 	if done {
 		return code
 	}
-	if len(rest) != 1 {
+	if len(rest) != 1 || rest[0] == "" {
 		return f.misused("name one file")
 	}
 	c, warnings, err := config.Load(config.Input{File: rest[0], Env: os.Environ()})

@@ -25,6 +25,9 @@ func runWho(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		return f.misused("name at most one client")
 	}
+	if len(rest) == 1 && rest[0] == "" {
+		return f.misused("name at most one client, and not an empty one")
+	}
 	wantJSON := *r.asJSON
 	*r.asJSON = false // one client is picked out of the list below
 	var who admin.Who

@@ -20,6 +20,7 @@ type Config struct {
 	Ready   func() bool
 	Reload  func() error // compiles and swaps; the error holds all problems
 	Top     func(n int) []Client
+	Known   func(name string) bool // whether a client has this readable name; nil: none has one
 	// Effective writes the effective configuration, secrets redacted.
 	Effective func(io.Writer) error
 	Metrics   http.Handler
@@ -160,9 +161,13 @@ func (a *api) shed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := time.Now()
-	l, err := a.Gate().State().ShedAt(now, gate.Lever{
-		Route: req.Route, Client: req.Client, Version: req.Version, Percent: req.Percent, Until: now.Add(seconds(req.TTLS)),
-	})
+	var l gate.Lever
+	err := a.checkCriteria(&req)
+	if err == nil {
+		l, err = a.Gate().State().ShedAt(now, gate.Lever{
+			Route: req.Route, Client: req.Client, Version: req.Version, Percent: req.Percent, Until: now.Add(seconds(req.TTLS)),
+		})
+	}
 	a.audit(r, "shed add", err, "route", req.Route, "client", req.Client, "client_version", req.Version, "percent", req.Percent, "ttl_s", req.TTLS, "id", l.ID)
 	if err != nil {
 		fail(w, http.StatusUnprocessableEntity, err.Error())
@@ -223,7 +228,7 @@ func (a *api) clearPolicy(w http.ResponseWriter, r *http.Request) {
 
 // seconds saturates, so that an absurd number is refused as too long and does
 // not come round as a short one.
-func seconds(n int64) time.Duration { return time.Duration(max(min(n, 1<<33), -1)) * time.Second }
+func seconds(n int64) time.Duration { return time.Duration(max(min(n, 1<<33), -1<<33)) * time.Second }
 
 func (a *api) reload(w http.ResponseWriter, r *http.Request) {
 	err := a.Reload()

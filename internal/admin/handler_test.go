@@ -51,6 +51,7 @@ func newStand(t *testing.T, token string) *stand {
 			_, err := io.WriteString(w, "listen: :8080\n")
 			return err
 		},
+		Known:   func(name string) bool { return name == "acme" },
 		Metrics: metrics{}, Token: token, Log: slog.New(slog.NewJSONHandler(&s.log, nil)),
 	})
 	return s
@@ -215,19 +216,30 @@ func TestShedBounds(t *testing.T) {
 		`[]`:                                400,
 		`{"route":1,"percent":1,"ttl_s":1}`: 400,
 		`{"route":"other","percentage":1}`:  400,
-		`{"route":"other","percent":1,"ttl_s":1}}`:                       400,
-		`{"route":"other","percent":1,"ttl_s":1} {}`:                     400,
-		`{"route":"` + strings.Repeat("a", maxBody) + `"}`:               400,
-		`{"percent":1,"ttl_s":1}`:                                        422,
-		`{"route":"other","percent":0,"ttl_s":1}`:                        422,
-		`{"route":"none","percent":1,"ttl_s":1}`:                         422,
-		`{"route":"other","percent":101,"ttl_s":1}`:                      422,
-		`{"route":"other","percent":1,"ttl_s":0}`:                        422,
-		`{"route":"other","percent":1,"ttl_s":-1}`:                       422,
-		`{"route":"other","percent":1,"ttl_s":86401}`:                    422,
-		`{"route":"other","percent":1,"ttl_s":9223372036854775807}`:      422,
-		`{"route":"other","percent":1,"ttl_s":18446744074}`:              422, // would come round as a short time
-		`{"client":"b","version":"c/1.0.0","percent":100,"ttl_s":86400}`: 201,
+		`{"route":"other","percent":1,"ttl_s":1}}`:                          400,
+		`{"route":"other","percent":1,"ttl_s":1} {}`:                        400,
+		`{"route":"` + strings.Repeat("a", maxBody) + `"}`:                  400,
+		`{"percent":1,"ttl_s":1}`:                                           422,
+		`{"route":"other","percent":0,"ttl_s":1}`:                           422,
+		`{"route":"none","percent":1,"ttl_s":1}`:                            422,
+		`{"route":"other","percent":101,"ttl_s":1}`:                         422,
+		`{"route":"other","percent":1,"ttl_s":0}`:                           422,
+		`{"route":"other","percent":1,"ttl_s":-1}`:                          422,
+		`{"route":"other","percent":1,"ttl_s":86401}`:                       422,
+		`{"route":"other","percent":1,"ttl_s":9223372036854775807}`:         422,
+		`{"route":"other","percent":1,"ttl_s":18446744074}`:                 422, // would come round as a short time
+		`{"client":"acme","version":"c/1.0.0","percent":100,"ttl_s":86400}`: 201,
+		`{"client":"0123456789ABCDEF","percent":100,"ttl_s":86400}`:         201,
+		`{"version":"acme-app","percent":100,"ttl_s":86400}`:                201,
+		`{"version":"acme-app/2","percent":100,"ttl_s":86400}`:              201,
+		`{"client":"zz zz","percent":100,"ttl_s":1}`:                        422,
+		`{"client":"0123456789abcde","percent":100,"ttl_s":1}`:              422,
+		`{"client":"0123456789abcdeg","percent":100,"ttl_s":1}`:             422,
+		`{"version":"acme-app/2.x","percent":100,"ttl_s":1}`:                422,
+		`{"version":"acme-app/","percent":100,"ttl_s":1}`:                   422,
+		`{"version":"/2.0.0","percent":100,"ttl_s":1}`:                      422,
+		`{"version":" acme-app","percent":100,"ttl_s":1}`:                   422,
+		`{"version":"acme-app/2.0.0 ","percent":100,"ttl_s":1}`:             422,
 	} {
 		if w := s.ask("POST", "/api/v1/shed", body); w.Code != status {
 			t.Errorf("%.60s: %d %s, want %d", body, w.Code, w.Body, status)
@@ -305,5 +317,37 @@ func TestAudit(t *testing.T) {
 	want := "reload failed, shed add, shed add failed, shed remove, shed remove failed, policy set, policy clear"
 	if all := strings.Join(got, ", "); all != want {
 		t.Errorf("got %s\nwant %s", all, want)
+	}
+}
+
+// Who misreads -client gives the key itself: it reaches neither the audit nor the
+// answer. What is a name or the hash of a key is written down.
+func TestAuditHoldsNoKey(t *testing.T) {
+	s := newStand(t, "")
+	for client, logged := range map[string]string{
+		"sk_live_s3cret":   "(not a name)",
+		"acme":             "acme",
+		"0123456789abcdef": "0123456789abcdef",
+		"":                 "",
+	} {
+		s.log.Reset()
+		body, err := json.Marshal(ShedRequest{Route: "other", Client: client, Version: "acme/1.0.0", Percent: 1, TTLS: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := s.ask("POST", "/api/v1/shed", string(body))
+		if strings.Contains(w.Body.String()+s.log.String(), "s3cret") || !strings.Contains(s.log.String(), `"client":"`+logged+`"`) {
+			t.Errorf("%q: %s\n%s", client, w.Body, &s.log)
+		}
+	}
+	for _, version := range []string{"sk_live_s3cret sk", "acme/s3cret"} {
+		s.log.Reset()
+		body, err := json.Marshal(ShedRequest{Version: version, Percent: 1, TTLS: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.ask("POST", "/api/v1/shed", string(body)); strings.Contains(s.log.String(), "s3cret") || !strings.Contains(s.log.String(), `"client_version":"(not a version)"`) {
+			t.Errorf("%q: %s", version, &s.log)
+		}
 	}
 }
