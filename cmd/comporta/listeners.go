@@ -147,7 +147,8 @@ func (ls *listeners) server(limits *config.Limits) *http.Server {
 	}
 	s := &http.Server{
 		Handler: ls.app, ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.Idle, MaxHeaderBytes: header,
-		Protocols: new(http.Protocols), BaseContext: func(net.Listener) context.Context { return ls.app.requests },
+		DisableGeneralOptionsHandler: true, // OPTIONS * is the gate's to decide on, and the service's to answer
+		Protocols:                    new(http.Protocols), BaseContext: func(net.Listener) context.Context { return ls.app.requests },
 		ErrorLog: slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug), // anybody can break a connection
 	}
 	s.Protocols.SetHTTP1(true)
