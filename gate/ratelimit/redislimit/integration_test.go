@@ -1,0 +1,516 @@
+//go:build integration
+
+package redislimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/comporta/comporta/gate/ratelimit"
+	"github.com/comporta/comporta/gate/ratelimit/limittest"
+)
+
+// where reads the address of a service that test/services started.
+func where(tb testing.TB, name string) redis.UniversalOptions {
+	tb.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		tb.Skipf("%s is not set: run `make integration`", name)
+	}
+	o, err := ParseURL(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return o
+}
+
+var prefixes atomic.Int64
+
+// prefix is one that nobody else uses.
+func prefix() string {
+	return fmt.Sprintf("test:%d:%d:%d", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
+}
+
+// open makes a store for tests that are not about its budget: the machine is
+// busy, and 20 ms are soon over.
+func open(tb testing.TB, c Config) *Store {
+	tb.Helper()
+	orDefault(&c.Timeout, maxTimeout)
+	orDefault(&c.Prefix, prefix())
+	s, err := New(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil && !errors.Is(err, ErrUnavailable) {
+			tb.Log(err) // its Redis may be gone
+		}
+	})
+	return s
+}
+
+func policyOf(tb testing.TB, stores []*Store, p ratelimit.Policy) *ratelimit.Policy {
+	tb.Helper()
+	made, err := ratelimit.NewPolicy(p)
+	for _, s := range stores {
+		if err == nil {
+			err = s.Prepare(time.Now(), made)
+		}
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return made
+}
+
+func perSecond(n, burst int64) ratelimit.Limit {
+	return ratelimit.Limit{Rate: ratelimit.Rate{Count: n, Per: time.Second}, Burst: burst}
+}
+
+// take is one request on one key.
+func (s *Store) take(p *ratelimit.Policy, key string, n int64) (bool, ratelimit.Result, error) {
+	debits, results := [1]ratelimit.Debit{{Policy: p, Key: []byte(key), Cost: n, Believed: true}}, [1]ratelimit.Result{}
+	ok, err := s.Take(context.Background(), s.clock(), debits[:], results[:])
+	return ok, results[0], err
+}
+
+func TestRedisIsAStore(t *testing.T) {
+	for _, name := range []string{"URL", "CLUSTER", "SENTINEL"} {
+		t.Run(name, func(t *testing.T) {
+			o := where(t, "COMPORTA_TEST_REDIS_"+name)
+			limittest.Run(t, limittest.Features{OwnClock: true}, func(t testing.TB) ratelimit.Store {
+				return open(t, Config{Redis: o})
+			})
+		})
+	}
+}
+
+// The script and the server of the unit tests are two writings of one thing.
+// Random batches get the same answers from both, and no key outlives the time in
+// which it fills: cases/ratelimit.md 18.
+func TestCase_18_ScriptAgreesWithModel(t *testing.T) {
+	o := where(t, "COMPORTA_TEST_REDIS_URL")
+	client := redis.NewUniversalClient(&o)
+	t.Cleanup(func() { _ = client.Close() }) //nolint:errcheck // the test is over
+	clock := newClock()
+	model := newServer(clock.Now)
+	// The script's clock is a key, so that both see the same instant.
+	tick := prefix() + ":clock"
+	moved := newScript(strings.Replace(takeScript, "redis.call('TIME')",
+		"{redis.call('GET', '"+tick+"'), 0}", 1))
+	moved = newScript(strings.Replace(moved.source, "time[1] * 1000000 + time[2]", "tonumber(time[1])", 1))
+	meters := randomMeters(t)
+	base := prefix()
+	for i := range 400 {
+		clock.Advance(time.Duration(rand.Int64N(3_000_000)) * time.Microsecond)
+		if err := client.Set(t.Context(), tick, clock.Now().UnixMicro(), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		// Real time does not pass as fast: what the model lets end, Redis must too.
+		for key, h := range model.keys {
+			if h.end <= clock.Now().UnixMicro() {
+				client.Del(t.Context(), key)
+			}
+		}
+		questions := randomQuestions(meters)
+		var b batch
+		b.encode(base, 0, 1+rand.Int64N(12), rand.IntN(8) == 0, questions)
+		args := []any{"", "", len(b.keys)}
+		for _, key := range b.keys {
+			args = append(args, key)
+		}
+		got, err := run(t.Context(), client, &moved, append(args, b.numbers))
+		if err != nil {
+			t.Fatalf("batch %d, %s: %v", i, b.numbers, err)
+		}
+		want, err := model.ask(t.Context(), 0, b.keys, b.numbers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Fatalf("batch %d, %s:\nredis %v\nmodel %v", i, b.numbers, got, want)
+		}
+		if err := decode(want, questions); err != nil {
+			t.Fatal(err)
+		}
+		checkEnds(t, client, b.keys[:len(b.meters)], questions)
+	}
+}
+
+// checkEnds holds the time to live of every bucket against its debt.
+func checkEnds(t *testing.T, client redis.UniversalClient, keys []string, questions []*question) {
+	t.Helper()
+	debts := map[name]*item{}
+	for _, q := range questions {
+		for i := range q.items {
+			debts[q.items[i].wire] = &q.items[i]
+		}
+	}
+	for _, key := range keys {
+		ttl, err := client.PTTL(t.Context(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for wire, it := range debts {
+			if !strings.HasSuffix(key, string(appendKey(nil, "", 0, wire))) || ttl == -2 {
+				continue
+			}
+			if full := it.meter.span(it.debt); ttl < 0 || ttl > full+time.Second {
+				t.Fatalf("%s lives for %v, and is full in %v", key, ttl, full)
+			}
+		}
+	}
+}
+
+func randomMeters(t *testing.T) []*meter {
+	t.Helper()
+	var meters []*meter
+	for i, l := range []ratelimit.Limit{
+		perSecond(10, 5), perSecond(3, 100), perSecond(7777, 9999), perSecond(1, 1),
+		{Rate: ratelimit.Rate{Count: 1_000_000, Per: 366 * 24 * time.Hour}, Burst: 30_000_000},
+		{Rate: ratelimit.Rate{Count: 5, Per: time.Minute}}, {Rate: ratelimit.Rate{Count: 900, Per: time.Millisecond}},
+	} {
+		p, err := ratelimit.NewPolicy(ratelimit.Policy{
+			Name: fmt.Sprint("p", i), Limit: l, Shadow: i%3 == 1, Penalty: i%2 == 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		meters = append(meters, newMeter(p))
+	}
+	return meters
+}
+
+func randomQuestions(meters []*meter) []*question {
+	var questions []*question
+	for range 1 + rand.IntN(6) {
+		q := &question{settle: rand.IntN(3) == 0}
+		for range 1 + rand.IntN(3) {
+			m := meters[rand.IntN(len(meters))]
+			it := item{meter: m, wire: nameOf([]byte(m.policy.Name)), cost: rand.Int64N(m.burst + 1), want: rand.Int64N(m.burst)}
+			if q.settle {
+				it.cost = rand.Int64N(4*m.burst) - 2*m.burst
+				if rand.IntN(2) == 0 {
+					id := nameOf([]byte("id"), []byte{byte(rand.IntN(8))}, it.wire[:])
+					q.refund = &id
+				}
+			}
+			q.items = append(q.items, it)
+			if q.settle {
+				break
+			}
+		}
+		// Debits of a call name distinct keys.
+		seen := map[name]bool{}
+		kept := q.items[:0]
+		for _, it := range q.items {
+			if !seen[it.wire] {
+				kept = append(kept, it)
+			}
+			seen[it.wire] = true
+		}
+		q.items = kept
+		questions = append(questions, q)
+	}
+	return questions
+}
+
+// cases/ratelimit.md 18: a key without an end is mended, and does not deny for ever.
+func TestCase_18_KeyWithoutEndIsMended(t *testing.T) {
+	s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_URL")})
+	p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 2, Per: time.Minute}}})
+	for range 4 {
+		if _, _, err := s.take(p, "k", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.settled()
+	m := s.meters.Load().byPolicy[p]
+	key := string(appendKey(nil, s.config.Prefix, 0, nameOf(m.label, []byte("k"))))
+	ctx := t.Context()
+	if ttl := s.client.PTTL(ctx, key).Val(); ttl <= 0 || ttl > time.Minute+time.Second {
+		t.Errorf("the key lives for %v", ttl)
+	}
+	s.client.Persist(ctx, key)
+	if ttl := s.client.PTTL(ctx, key).Val(); ttl != -1 {
+		t.Fatalf("the end is still there: %v", ttl)
+	}
+	other := open(t, Config{Redis: s.config.Redis, Prefix: s.config.Prefix})
+	p2 := policyOf(t, []*Store{other}, ratelimit.Policy{Name: "p", Limit: p.Limit})
+	if ok, _, err := other.take(p2, "k", 2); ok || err != nil {
+		t.Errorf("an empty bucket pays: %v, %v", ok, err)
+	}
+	if ttl := s.client.PTTL(ctx, key).Val(); ttl <= 0 || ttl > time.Minute+time.Second {
+		t.Errorf("after a denial the key lives for %v", ttl)
+	}
+}
+
+// cases/ratelimit.md 19: 64 at once on ten units.
+func TestCase_19_ConcurrentTakes(t *testing.T) {
+	for _, name := range []string{"URL", "CLUSTER"} {
+		s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_"+name)})
+		p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 10, Per: 24 * time.Hour}}})
+		for round := range 10 {
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					ok, _, err := s.take(p, fmt.Sprint("k", round), 1)
+					if err != nil {
+						t.Error(err)
+					}
+					if ok {
+						admitted.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if n := admitted.Load(); n != 10 {
+				t.Errorf("%s, round %d: %d admitted, want 10", name, round, n)
+			}
+		}
+	}
+}
+
+// cases/ratelimit.md 24: scripts that are gone are sent again, once, and the
+// decision is right.
+func TestCase_24_ScriptFlush(t *testing.T) {
+	for _, name := range []string{"URL", "CLUSTER"} {
+		s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_"+name)})
+		p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 10, Per: 24 * time.Hour}}})
+		for want := int64(8); want >= 0; want -= 2 {
+			flush(t, s.client)
+			ok, r, err := s.take(p, "k", 2)
+			if !ok || err != nil || r.Remaining != want {
+				t.Fatalf("%s: %v, %+v, %v, want %d left", name, ok, r, err, want)
+			}
+		}
+	}
+}
+
+func flush(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	var err error
+	if c, ok := client.(*redis.ClusterClient); ok {
+		err = c.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() })
+	} else {
+		err = client.ScriptFlush(t.Context()).Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// proxy stands between a store and its Redis, and loses answers.
+type proxy struct {
+	net.Listener
+	to   string
+	mute atomic.Bool // requests arrive, answers do not
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: to}
+	t.Cleanup(func() { _ = l.Close() }) //nolint:errcheck // the test is over
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(in)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) serve(in net.Conn) {
+	out, err := net.Dial("tcp", p.to)
+	if err != nil {
+		_ = in.Close() //nolint:errcheck // nothing was said
+		return
+	}
+	pipe := func(from, to net.Conn, mute func() bool) {
+		defer func() { _, _ = from.Close(), to.Close() }() //nolint:errcheck // either end may have gone
+		buf := make([]byte, 1<<14)
+		for {
+			n, err := from.Read(buf)
+			if err != nil {
+				return
+			}
+			if mute() {
+				continue
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go pipe(in, out, func() bool { return false })
+	pipe(out, in, p.mute.Load)
+}
+
+// cases/ratelimit.md 24: a debit whose answer was lost is not sent again. The
+// counter is 1, not 2, also with the client of a cluster, which repeats what it
+// may.
+func TestCase_24_IndeterminateIsNotReplayed(t *testing.T) {
+	o := where(t, "COMPORTA_TEST_REDIS_URL")
+	p := newProxy(t, o.Addrs[0])
+	s := open(t, Config{
+		Redis: redis.UniversalOptions{Addrs: []string{p.Addr().String()}}, Timeout: 50 * time.Millisecond,
+	})
+	witness := open(t, Config{Redis: o, Prefix: s.config.Prefix})
+	policy := policyOf(t, []*Store{s, witness}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 10, Per: 24 * time.Hour}}})
+	if ok, r, err := s.take(policy, "k", 2); !ok || err != nil || r.Remaining != 8 { // the script is there from now on
+		t.Fatalf("%v, %+v, %v", ok, r, err)
+	}
+	p.mute.Store(true)
+	began := time.Now()
+	if ok, _, err := s.take(policy, "k", 3); ok || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without an answer: %v, %v", ok, err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("the budget is 50ms, it took %v", took)
+	}
+	s.settled()
+	// The second call asked for one more unit, to lease it.
+	if _, r, err := witness.take(policy, "k", 0); err != nil || r.Remaining != 10-2-3-1 {
+		t.Errorf("%+v left, %v", r, err)
+	}
+}
+
+// cases/ratelimit.md 25: what a script touches it declares, in one slot. A
+// cluster refuses anything else, so that the conformance suite above says so too.
+func TestCase_25_OneSlotPerScript(t *testing.T) {
+	for lane := range clusterLanes {
+		slots := map[string]bool{}
+		for i := range 50 {
+			key := string(appendKey(nil, DefaultPrefix, lane, nameOf([]byte{byte(i)})))
+			slots[key[strings.Index(key, "{"):strings.Index(key, "}")]] = true
+		}
+		if len(slots) != 1 {
+			t.Errorf("lane %d has the tags %v", lane, slots)
+		}
+	}
+	if strings.Count(takeScript, "redis.call('GET'") != 0 || strings.Contains(takeScript, "ARGV[2]") {
+		t.Error("the script reads what it did not declare")
+	}
+}
+
+// cases/ratelimit.md 32: 4,000 dead nodes are forgotten within three beats.
+func TestCase_32_StaleNodes(t *testing.T) {
+	s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_URL"), Period: minPeriod})
+	dead := make([]redis.Z, 4000)
+	stamp := float64(time.Now().UnixMicro())
+	for i := range dead {
+		dead[i] = redis.Z{Score: stamp, Member: fmt.Sprint("dead", i)}
+	}
+	if err := s.client.ZAdd(t.Context(), s.config.Prefix+":{nodes}", dead...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the dead are counted", func() bool { return s.nodes.Load() > 4000 })
+	began := time.Now()
+	until(t, "the dead are forgotten", func() bool { return s.nodes.Load() == 1 })
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if n := s.client.ZCard(t.Context(), s.config.Prefix+":{nodes}").Val(); n != 1 {
+		t.Errorf("%d nodes are left", n)
+	}
+}
+
+// until waits for what another process or goroutine does.
+func until(tb testing.TB, what string, met func() bool) {
+	tb.Helper()
+	tick, end := time.NewTicker(2*time.Millisecond), time.NewTimer(15*time.Second)
+	defer tick.Stop()
+	defer end.Stop()
+	for !met() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			tb.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// own starts a Redis of this test, which may be killed.
+type own struct {
+	addr string
+	dir  string
+	cmd  *exec.Cmd
+}
+
+func startOwn(tb testing.TB) *own {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		tb.Skip("redis-server is not installed: run `make integration`")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := &own{addr: l.Addr().String(), dir: tb.TempDir()}
+	if err := l.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	o.start(tb)
+	tb.Cleanup(func() { o.kill() })
+	return o
+}
+
+func (o *own) start(tb testing.TB) {
+	tb.Helper()
+	_, port, err := net.SplitHostPort(o.addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", o.dir)
+	if err := o.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	until(tb, "redis-server answers", func() bool {
+		c, err := net.Dial("tcp", o.addr)
+		if err == nil {
+			_ = c.Close() //nolint:errcheck // it was there
+		}
+		return err == nil
+	})
+}
+
+func (o *own) kill() {
+	_, _ = o.cmd.Process.Kill(), o.cmd.Wait() //nolint:errcheck // it may have ended
+}
+
+func (o *own) signal(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	if err := o.cmd.Process.Signal(sig); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// envInt reads a number that makes a test longer.
+func envInt(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
