@@ -5,7 +5,9 @@ import (
 	"hash/maphash"
 	"io"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -24,6 +26,10 @@ type body struct {
 	aheadErr error  // what ended the reading ahead, other than the size
 	reserved int64  // bytes taken from the budget of buffered bodies
 	passing  *maphash.Hash
+
+	got   atomic.Int64 // bytes that arrived
+	whole atomic.Bool  // all of them did
+	given atomic.Bool  // the minder gave it up
 
 	// A service may read its body in a goroutine of its own, as http.Transport
 	// does, while the answer is under way: what both sides touch is guarded.
@@ -46,15 +52,23 @@ func newBody(x *exchange) *body {
 
 // read reads from the transport, for no longer than the limit of silence.
 func (b *body) read(p []byte) (int, error) {
-	if b.idle <= 0 {
-		return b.ReadCloser.Read(p)
-	}
 	rc := http.NewResponseController(b.x.ResponseWriter)
-	// A transport without deadlines reads without the limit.
-	_ = rc.SetReadDeadline(time.Now().Add(b.idle))
+	if b.idle > 0 {
+		// A transport without deadlines reads without the limit.
+		_ = rc.SetReadDeadline(time.Now().Add(b.idle))
+	}
+	if b.given.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	n, err := b.ReadCloser.Read(p)
+	b.got.Add(int64(n))
 	if err != nil {
-		_ = rc.SetReadDeadline(time.Time{}) // the next request has a limit of its own
+		b.whole.Store(true) // or as much of it as there will be
+	}
+	if b.idle > 0 && errors.Is(err, io.EOF) {
+		// The next request has a limit of its own. After a failure the deadline
+		// stays: net/http would wait without one for the rest.
+		_ = rc.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }

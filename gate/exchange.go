@@ -17,8 +17,9 @@ import (
 	"github.com/comporta/comporta/gate/repeat"
 )
 
-// streamAfter is how long an answer may be flowing before it counts as a stream;
-// a gRPC call that sends more than one message counts after a second.
+// streamAfter is how long an answer may be flowing before it counts as a stream,
+// less while the house is full (see minder); a gRPC call that sends more than one
+// message counts after a second.
 const (
 	streamAfter     = 30 * time.Second
 	grpcStreamAfter = time.Second
@@ -35,10 +36,11 @@ type exchange struct {
 	http.ResponseWriter
 	*visit
 
-	gate  *Gate
-	req   *http.Request
-	start time.Time
-	body  *body
+	gate   *Gate
+	req    *http.Request
+	start  time.Time
+	body   *body
+	minder *minder // nil until it is needed
 
 	status   int // 0 until the head
 	result   comporta.Result
@@ -176,18 +178,10 @@ func (x *exchange) outcome(now time.Time) comporta.Outcome {
 	return comporta.Outcome{Status: x.status, Result: x.result, Latency: now.Sub(x.d.since), Stream: x.stream}
 }
 
-// slot books the instant for a failure that the service itself answered. An
-// instant of before may be nearer than the service wants now; then the service's
-// word counts, and is no place in the calendar.
+// slot books the instant for a failure that the service itself answered.
 func (x *exchange) slot(atLeast time.Duration) (time.Duration, []byte) {
-	now, g := time.Now(), x.gate
-	b := g.slots.BookAfterAt(now, &x.r, comporta.CapacityExhausted, g.load(), atLeast)
-	x.d.booking, x.d.Due, x.booked = b, b.Due, true
-	if x.d.Wait = b.Due.Sub(now); x.d.Wait < atLeast {
-		x.d.Wait, x.d.Due = atLeast, now.Add(atLeast)
-		return atLeast, nil
-	}
-	return x.d.Wait, g.slots.AppendTicket(nil, &x.r, b)
+	x.booked = true
+	return x.d.turnedAwayAt(time.Now(), comporta.CapacityExhausted, atLeast)
 }
 
 // Write implements http.ResponseWriter. The permit goes back before the last
@@ -212,6 +206,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 		x.finish()
 	} else {
 		x.tell()
+		x.flows()
 	}
 	n, err := x.ResponseWriter.Write(p)
 	x.written += int64(n)
@@ -246,12 +241,11 @@ func (x *exchange) FlushError() error {
 		}
 	}
 	x.tell()
-	if !x.stream && !x.finished && x.written > 0 {
-		after := streamAfter
-		if x.r.GRPC {
-			after = grpcStreamAfter
-		}
-		if now := time.Now(); now.Sub(x.start) > after {
+	if !x.finished {
+		x.flows()
+	}
+	if x.r.GRPC && !x.stream && !x.finished && x.written > 0 {
+		if now := time.Now(); now.Sub(x.start) > grpcStreamAfter {
 			x.toStream(now)
 		}
 	}
@@ -276,6 +270,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		x.d.HeadAt(now, x.outcome(now))
 	}
 	x.hijacked = true
+	x.stream = x.minder.stop() || x.stream
 	x.toStream(now)
 	return &hijackedConn{Conn: conn, closed: sync.OnceFunc(x.finish)}, rw, nil
 }
@@ -304,6 +299,7 @@ func (x *exchange) finish() {
 		return
 	}
 	x.finished = true
+	x.stream = x.minder.stop() || x.stream
 	if x.body.settle() && x.result != comporta.ResultSuccess && !x.refused {
 		x.result = comporta.ResultAbandoned // its own body failed: no fault of the service
 	}
@@ -370,10 +366,16 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 		fault := overload.Fault(ref.Reason, &x.r)
 		ref.Stop, ref.Outcome = fault.Stop, fault.Outcome
 	}
-	if !x.d.exempt && !x.booked && ref.Retryable() && (ref.FromService || ref.Reason.Info().Slotted) {
-		ref.Wait, ref.Ticket = x.slot(ref.Wait)
+	if x.d.exempt {
+		return x.gate.contract
 	}
+	now := time.Now()
 	x.d.Reason = ref.Reason
+	if !x.booked && ref.Retryable() && (ref.FromService || ref.Reason.Info().Slotted) {
+		x.booked = true
+		ref.Wait, ref.Ticket = x.d.turnedAwayAt(now, ref.Reason, ref.Wait)
+	}
+	x.d.explainAt(now)
 	return x.gate.contract
 }
 

@@ -254,11 +254,12 @@ func (d *Decision) Await(ctx context.Context) {
 	d.settleAt(now, &grant)
 }
 
-// Waiter is for a face with a clock of its own: it asks the waiter itself and
-// tells the answer by Answer. Nil unless the action is ActionWait.
+// Waiter is for a face with a clock of its own, such as a simulator: it waits by
+// the waiter's deadline and asks AnswerAt. Nil unless the action is ActionWait.
 func (d *Decision) Waiter() *admission.Waiter { return d.waiter }
 
-// AnswerAt is Await for such a face.
+// AnswerAt is Await for a face with a clock of its own: it settles the Decision if
+// the wait is over at now.
 func (d *Decision) AnswerAt(now time.Time) (answered bool) {
 	if d.waiter == nil {
 		return true
@@ -384,6 +385,22 @@ func (d *Decision) AppendTicket(dst []byte) []byte {
 		return dst
 	}
 	return d.gate.slots.AppendTicket(dst, d.r, d.booking)
+}
+
+// turnedAwayAt is refuseAt for a request that had been admitted: the service, or
+// the proxy before it, says no. It books the instant of the return, not earlier
+// than the service wants, and remembers why. FinishAt files the outcome.
+func (d *Decision) turnedAwayAt(now time.Time, reason comporta.Reason, atLeast time.Duration) (wait time.Duration, ticket []byte) {
+	g := d.gate
+	d.booking = g.slots.BookAfterAt(now, d.r, reason, g.load(), atLeast)
+	d.Due = d.booking.Due
+	if d.Wait = d.Due.Sub(now); d.Wait < atLeast {
+		// An instant of before is nearer than the service wants now: its word
+		// counts, and is no place in the calendar.
+		d.Wait, d.Due = atLeast, now.Add(atLeast)
+		return d.Wait, nil
+	}
+	return d.Wait, g.slots.AppendTicket(nil, d.r, d.booking)
 }
 
 // explainAt remembers the refusal for `comporta explain`.

@@ -172,6 +172,9 @@ func (x *exchange) serve(next http.Handler) {
 	}
 	if x.body != nil {
 		x.body.admitted()
+		if x.body.reserved == 0 {
+			x.mind()
+		}
 		x.req.Body = x.body
 	}
 	if timeout := x.patience(); timeout > 0 {

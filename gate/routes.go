@@ -26,7 +26,7 @@ type Route struct {
 	// Match is a pattern of net/http.ServeMux: `[METHOD ][HOST]/path/{id}`. It is
 	// held against the canonical path. Required.
 	Match string
-	Name  string // label in metrics and logs; required
+	Name  string // label in metrics and logs; required; patterns of one name share their Share
 	Class RouteClass
 	// Weight is the permits that one request takes; 0 means 1.
 	Weight int
@@ -81,7 +81,7 @@ func newRoutes(configured []Route) (*routes, error) {
 		return nil, fmt.Errorf("gate: %d routes are above the limit of %d", len(configured), maxRoutes)
 	}
 	var problems []error
-	mux, names := http.NewServeMux(), map[string]bool{"other": true}
+	mux, shares := http.NewServeMux(), map[string]float64{"other": 1}
 	for i := range rs.list[1:] {
 		r := &rs.list[i+1]
 		if r.Weight == 0 {
@@ -90,10 +90,12 @@ func newRoutes(configured []Route) (*routes, error) {
 		if r.Share == 0 {
 			r.Share = 1
 		}
-		if r.Name == "" || names[r.Name] {
-			problems = append(problems, fmt.Errorf("gate: route %q: the name %q is empty or taken", r.Match, r.Name))
+		// Patterns of one name are one route to the counts: a critical and a
+		// sheddable part of it share what it may hold.
+		if share, taken := shares[r.Name]; r.Name == "" || taken && (share != r.Share || r.Name == "other") {
+			problems = append(problems, fmt.Errorf("gate: route %q: the name %q is empty, reserved, or has another share", r.Match, r.Name))
 		}
-		names[r.Name] = true
+		shares[r.Name] = r.Share
 		if r.Weight < 0 || r.Share < 0 || r.Share > 1 {
 			problems = append(problems, fmt.Errorf("gate: route %q: weight %d must be positive and share %v within 0 and 1", r.Name, r.Weight, r.Share))
 		}

@@ -69,7 +69,7 @@ func TestRoutesAgreeWithServeMux(t *testing.T) {
 
 func TestRoutesNameEveryProblem(t *testing.T) {
 	_, err := newRoutes([]Route{
-		{Match: "/a/{x}", Name: "a"}, {Match: "/{y}/b", Name: "b"}, {Match: "GET", Name: "c"}, {Match: "/d", Name: "a"}, {Match: "/e", Name: "e", Share: 2},
+		{Match: "/a/{x}", Name: "a"}, {Match: "/{y}/b", Name: "b"}, {Match: "GET", Name: "c"}, {Match: "/d", Name: "a", Share: 0.5}, {Match: "/e", Name: "e", Share: 2},
 	})
 	if err == nil {
 		t.Fatal("no error")
