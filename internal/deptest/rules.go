@@ -74,9 +74,17 @@ var Rules = []Rule{
 		Package: "client/queue", Words: append(slices.Clip(words), "internal/retryafter", "client/retry", "client/internal/..."),
 		Why: "the queue holds and orders; who sends is told by its user",
 	},
+	{
+		Package: "client/grpcclient", Words: append(slices.Clip(words), "client/...", "breaker", "bulkhead", "internal/retryafter"), Libraries: []string{"google.golang.org/grpc"},
+		Why: "the adapter of one library to the envelope",
+	},
 	{Package: "client/clienttest", Words: []string{""}, Why: "the kit judges any client, so it knows none"},
 	{Package: "gate/policydoc", Words: append(slices.Clip(words), "gate/overload", "internal/retrypolicy"), Why: "it publishes a document, in the words of the contract"},
 	{Package: "gate/ratelimit", Words: words, Why: leaf},
+	{
+		Package: "gate/ratelimit/redislimit", Words: append(slices.Clip(words), "gate/ratelimit/...", "breaker"), Libraries: []string{"github.com/redis/go-redis"},
+		Why: "the adapter of one library to the limiter's store",
+	},
 	{Package: "gate/ratelimit/limittest", Words: append(slices.Clip(words), "gate/ratelimit"), Why: "the suite that every store of the limiter passes"},
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{
