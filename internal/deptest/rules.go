@@ -75,7 +75,7 @@ var Rules = []Rule{
 		Why: "the queue holds and orders; who sends is told by its user",
 	},
 	{
-		Package: "client/grpcclient", Words: append(slices.Clip(words), "client/...", "breaker", "bulkhead", "internal/retryafter"), Libraries: []string{"google.golang.org/grpc"},
+		Package: "client/grpcclient", Words: append(slices.Clip(words), "client/...", "breaker", "bulkhead", "internal/retryafter"), Libraries: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
 		Why: "the adapter of one library to the envelope",
 	},
 	{Package: "client/clienttest", Words: []string{""}, Why: "the kit judges any client, so it knows none"},
