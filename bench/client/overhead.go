@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/comporta/comporta/bench/internal/measure"
+)
+
+// memory is a service in memory: the answer is there.
+type memory struct{ answer http.Response }
+
+// RoundTrip implements http.RoundTripper.
+func (m *memory) RoundTrip(*http.Request) (*http.Response, error) {
+	answer := m.answer
+	return &answer, nil
+}
+
+func inMemory() direct {
+	return direct{&memory{http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}}}
+}
+
+// overhead is what a call that succeeds costs with and without a client's
+// envelope. The pair's Ours is the client, its Theirs a plain http.Client.
+type overhead struct {
+	name          string
+	bounded, free measure.Pair // with a deadline in the call's context, and without
+}
+
+// overheads makes one for every contestant but net/http itself.
+func overheads(ctx context.Context) ([]overhead, error) {
+	var all []overhead
+	for _, c := range contestants() {
+		if c.name == "net/http" {
+			continue
+		}
+		d, err := c.make(inMemory())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		o := overhead{name: c.name}
+		bounded, cancel := context.WithTimeout(ctx, time.Hour)
+		context.AfterFunc(ctx, cancel)
+		o.bounded = measure.Pair{What: c.name, Ours: success(bounded, c.name, d), Theirs: success(bounded, "net/http", plain(inMemory()))}
+		o.free = measure.Pair{What: c.name, Ours: success(ctx, c.name, d), Theirs: success(ctx, "net/http", plain(inMemory()))}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// success makes one call again and again.
+func success(ctx context.Context, name string, d doer) *measure.Subject {
+	return &measure.Subject{Name: name, Run: func(n int) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example/v1/orders/17?expand=items", http.NoBody)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Accept", "application/json")
+		req.Header.Set("Authorization", "Bearer token")
+		for range n {
+			resp, err := d.Do(req)
+			if err != nil {
+				return err
+			}
+			if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("status %d: %w", resp.StatusCode, err)
+			}
+		}
+		return nil
+	}}
+}
+
+// over is what the first of a pair costs more than the second.
+func over(p measure.Pair) measure.Sample {
+	with, bare := p.Ours.Summary(), p.Theirs.Summary()
+	return measure.Sample{NS: with.NS - bare.NS, CPU: with.CPU - bare.CPU, Allocs: with.Allocs - bare.Allocs, Bytes: with.Bytes - bare.Bytes}
+}
