@@ -1,16 +1,22 @@
 package proxy
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
 
 // errHandlerReturned is what a transport reads that still wants the caller's body
-// when the exchange is over.
+// when its try or the exchange is over.
 var errHandlerReturned = errors.New("proxy: the exchange is over")
+
+// errSilent is the fault of a caller whose body had not come when its try was over.
+var errSilent = fmt.Errorf("proxy: the rest of the body did not come: %w", os.ErrDeadlineExceeded)
 
 // emptyBody is a body of no bytes that http.Transport does not recognise as such;
 // see seal.
@@ -31,8 +37,9 @@ type callerBody struct {
 	waiting func(bool) // stops and restarts the upstream's clock
 
 	mu      sync.Mutex
-	idle    *sync.Cond // signalled when reading turns false
-	touched bool       // something asked for a byte
+	idle    *sync.Cond      // signalled when reading turns false, and when its grace is over
+	try     context.Context //nolint:containedctx // of the try under way, which changes; nil before the first
+	touched bool            // something asked for a byte
 	reading bool
 	ended   bool // read to its end
 	over    bool
@@ -48,7 +55,7 @@ func newCallerBody(body io.Reader, waiting func(bool)) *callerBody {
 // Read reads from the caller.
 func (b *callerBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
-	if b.over {
+	if b.over || b.try != nil && b.try.Err() != nil {
 		b.mu.Unlock()
 		return 0, errHandlerReturned
 	}
@@ -83,6 +90,66 @@ func (b *callerBody) state() (touched bool, fault error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.touched, b.fault
+}
+
+// graceOfRead is how long a read that is under way when its try ends has to say
+// whether it is the reason: net/http cancels a request before it tells the reader
+// that reading has failed. If so it has failed already, and this is a matter of
+// scheduling.
+const graceOfRead = 250 * time.Millisecond
+
+// attend binds the body to a try: when ctx has ended no read begins, and one that
+// is under way is broken off after its grace. The transport waits for it, and a
+// silent caller would keep an exchange that nobody wants any more. The function
+// returned releases the body; after it the fault is known that ended the try.
+func (b *callerBody) attend(ctx context.Context, w http.ResponseWriter) (release func()) {
+	b.mu.Lock()
+	b.try = ctx
+	b.mu.Unlock()
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		b.breakOff(w)
+	})
+	return func() {
+		if !stop() {
+			<-done
+		}
+	}
+}
+
+// unattended frees the body from tries that are over.
+func (b *callerBody) unattended() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.try = nil
+}
+
+// breakOff ends the read that is under way, unless it ends within its grace.
+func (b *callerBody) breakOff(w http.ResponseWriter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	late := false
+	timer := time.AfterFunc(graceOfRead, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		late = true
+		b.idle.Broadcast()
+	})
+	defer timer.Stop()
+	for b.reading && !late {
+		b.idle.Wait()
+	}
+	if !b.reading {
+		return
+	}
+	b.over, b.fault = true, errSilent // whatever the read says now is our doing
+	if http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) != nil {
+		return // not a connection of net/http: the read ends when its owner closes it
+	}
+	for b.reading {
+		b.idle.Wait()
+	}
 }
 
 // unread reports whether the caller may still be sending.

@@ -10,7 +10,9 @@
 //
 // Hop-by-hop headers end here in both directions. So do forwarding headers and
 // Comporta-* of the caller: Forward writes the former afresh. Comporta-* of the
-// upstream are removed, for only the gate may speak in its own name.
+// upstream are removed, for only the gate may speak in its own name. What
+// Connection nominates ends here too: policy in front of a proxy must not read
+// such a field, and identity.DropNominated sees to that.
 //
 // # No hidden replays
 //
@@ -26,8 +28,10 @@
 //
 // Every failure before the answer's head is named by a comporta.Reason and handed
 // to Fail: UpstreamUnavailable says that the service saw nothing,
-// UpstreamFailed and UpstreamTimeout that nobody knows. A caller's own broken body
-// is the caller's fault and never counts against the upstream.
+// UpstreamFailed and UpstreamTimeout that nobody knows. A caller's own broken or
+// late body is the caller's fault and never counts against the upstream; it is
+// answered, although net/http has cancelled a request of HTTP/1 whose read deadline
+// has passed.
 //
 // # Caveats
 //

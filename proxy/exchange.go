@@ -10,7 +10,6 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 
@@ -22,6 +21,9 @@ var (
 	errNoConnection = errors.New("proxy: no connection to the upstream in time")
 	errNoAnswer     = errors.New("proxy: the upstream did not answer in time")
 )
+
+// errStatus is an answer that no caller can be given.
+var errStatus = errors.New("the answer's status is outside 200 to 999")
 
 // exchange is one request on its way to an upstream and back.
 type exchange struct {
@@ -72,6 +74,7 @@ func (x *exchange) drain() {
 	if touched, _ := x.body.state(); x.body == nil || touched || x.in.ContentLength > drainSize || x.in.ContentLength < 0 {
 		return
 	}
+	x.body.unattended()
 	if http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(drainTime)) == nil {
 		_, _ = io.Copy(io.Discard, x.body) // an error leaves the body unread, which closeUnlessRead sees
 	}
@@ -158,14 +161,28 @@ func (x *exchange) try(up *upstream, header http.Header, now time.Time) (*http.R
 		GotConn:        x.connected,
 		Got1xxResponse: x.inform,
 	}))
+	settled := func() {}
 	if x.body != nil {
 		out.Body = x.body
+		settled = x.body.attend(ctx, x.w)
 	}
 	seal(out)
 	writePatience(ctx, now, header)
 	res, err := up.transport.RoundTrip(out)
+	settled()
 	x.hush()
+	if err == nil && !final(res.StatusCode) {
+		_ = res.Body.Close() // given up
+		return nil, fmt.Errorf("%w: %d", errStatus, res.StatusCode)
+	}
 	return res, err
+}
+
+// final reports whether a status can end an exchange. The transport takes any
+// three digits for a status, and over HTTP/2 any number; the server panics when
+// it is to send such a one.
+func final(status int) bool {
+	return status >= 200 && status <= 999 || status == http.StatusSwitchingProtocols
 }
 
 // wait begins a bounded wait; the caller holds mu.
@@ -223,6 +240,11 @@ func (x *exchange) hush() {
 // inform relays an informational answer. The headers that middleware has set for
 // the final answer are kept for that, and stay out of this one.
 func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
+	if code == http.StatusSwitchingProtocols {
+		// Only HTTP/2 has it here, which knows no such status (RFC 9113, 8.6). The
+		// server would take it for the final one.
+		return fmt.Errorf("%w: %d", errStatus, code)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.heard || !x.in.ProtoAtLeast(1, 1) {
@@ -248,36 +270,4 @@ func (x *exchange) next(f *failure) *upstream {
 		return x.up // a new connection will do
 	}
 	return x.p.pick(x.up)
-}
-
-// classify names the failure of a try.
-func (x *exchange) classify(err error) *failure {
-	x.mu.Lock()
-	got, untouched := x.got, x.got && x.conn.untouched()
-	x.mu.Unlock()
-	if f := left(x.in.Context(), got && !untouched); f != nil {
-		return f
-	}
-	if _, fault := x.body.state(); fault != nil {
-		return callersFault(fault)
-	}
-	err = fmt.Errorf("proxy: %s: %w", x.up.url.Host, err)
-	switch {
-	case !got, untouched:
-		return &failure{reason: comporta.UpstreamUnavailable, result: comporta.ResultUnreachable, stale: untouched, err: err}
-	case errors.Is(err, errNoAnswer):
-		return &failure{reason: comporta.UpstreamTimeout, result: comporta.ResultTimeout, err: err}
-	}
-	return &failure{reason: comporta.UpstreamFailed, result: comporta.ResultUnreachable, err: err}
-}
-
-// callersFault names an error that came from reading the caller's body.
-func callersFault(fault error) *failure {
-	f := &failure{reason: comporta.MalformedRequest, result: comporta.ResultAbandoned, err: fault}
-	if _, ok := errors.AsType[*http.MaxBytesError](fault); ok {
-		f.reason = comporta.BodyTooLarge
-	} else if errors.Is(fault, os.ErrDeadlineExceeded) {
-		f.reason = comporta.RequestTimeout
-	}
-	return f
 }

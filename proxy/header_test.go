@@ -83,6 +83,30 @@ func TestHopByHopEndsHere(t *testing.T) {
 	}
 }
 
+// What Connection nominates is not forwarded, be it what policy reads; what the
+// gate leaves of Connection nominates nothing.
+func TestNominatedIsNotForwarded(t *testing.T) {
+	base, header := seen(t, nil)
+	fields := []string{"X-Api-Key", "Authorization", "Cookie", "X-Request-Id", "Retry-Attempt", "Idempotency-Key"}
+	lines := ""
+	for _, name := range fields {
+		lines += name + ": 1\r\n"
+	}
+	for _, nominated := range []bool{false, true} {
+		connection := "close"
+		if nominated {
+			connection = strings.ToLower(strings.Join(fields, ", ")) + ", close"
+		}
+		raw(t, base, "GET / HTTP/1.1\r\nHost: h\r\nConnection: "+connection+"\r\n"+lines+"\r\n")
+		h := header()
+		for _, name := range fields {
+			if _, ok := h[name]; ok == nominated {
+				t.Errorf("nominated %v: %s is forwarded: %v", nominated, name, ok)
+			}
+		}
+	}
+}
+
 func TestAnswersHeader(t *testing.T) {
 	up := service(t, func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()

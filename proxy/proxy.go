@@ -68,40 +68,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.relay(res)
 }
 
-// failure is why an exchange ended without an answer.
-type failure struct {
-	reason comporta.Reason // ReasonNone: the caller left, nobody is to be answered
-	result comporta.Result // what the upstream is to be blamed for
-	stale  bool            // a kept connection had died before a byte was sent
-	err    error
-}
-
-// fail answers for a failed exchange. When the caller has left it breaks the
-// connection instead, so that nobody upstairs takes silence for success.
-func (x *exchange) fail(f *failure) {
-	if f.reason == comporta.ReasonNone {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to break an exchange in net/http
-	}
-	x.drain()
-	x.closeUnlessRead()
-	x.p.config.Fail(x.w, x.in, f.reason, f.err)
-}
-
-// left returns the failure of a request whose context has ended; nil while it
-// has not. asked says whether the upstream may have seen it.
-func left(ctx context.Context, asked bool) *failure {
-	err := ctx.Err()
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, context.DeadlineExceeded):
-		return &failure{reason: comporta.ReasonNone, result: comporta.ResultAbandoned, err: context.Cause(ctx)}
-	case asked:
-		return &failure{reason: comporta.UpstreamTimeout, result: comporta.ResultTimeout, err: err}
-	}
-	return &failure{reason: comporta.DeadlineExceeded, result: comporta.ResultAbandoned, err: err}
-}
-
 // spent reports whether a deadline leaves less than the millisecond in which it
 // can be told to an upstream.
 func spent(ctx context.Context, now time.Time) bool {

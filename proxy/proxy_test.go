@@ -307,6 +307,58 @@ func scripted(t testing.TB, script ...string) (base string, requests *atomic.Int
 	return "http://" + l.Addr().String(), requests
 }
 
+// scriptedH2C is an upstream without TLS that speaks just enough HTTP/2 to answer
+// each connection's first request with a status of up to five digits.
+func scriptedH2C(t testing.TB, status string) (base string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const settings, headers, endStream, endHeaders = 4, 1, 1, 4
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+		if _, err := io.ReadFull(conn, preface); err != nil {
+			return
+		}
+		_, _ = conn.Write([]byte{0, 0, 0, settings, 0, 0, 0, 0, 0})
+		for head := make([]byte, 9); ; {
+			if _, err := io.ReadFull(conn, head); err != nil {
+				return
+			}
+			length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
+			if _, err := io.CopyN(io.Discard, conn, length); err != nil {
+				return
+			}
+			if head[3] == headers {
+				// HPACK: a literal under name 8 of the static table, ":status".
+				block := append([]byte{8, byte(len(status))}, status...)
+				flags := byte(endHeaders | endStream)
+				if len(status) == 3 {
+					flags = endHeaders // an informational one does not end the stream
+				}
+				_, _ = conn.Write(append([]byte{0, 0, byte(len(block)), headers, flags, 0, 0, 0, 1}, block...))
+			}
+		}
+	}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		open.Wait()
+	})
+	return "h2c://" + l.Addr().String()
+}
+
 func TestUpstreamFailures(t *testing.T) {
 	garbage, _ := scripted(t, "this is no HTTP\r\n\r\n")
 	silent, _ := scripted(t, "")
@@ -318,12 +370,19 @@ func TestUpstreamFailures(t *testing.T) {
 		{"hung up", silent, "[upstream_failed] unreachable"},
 		{"endless head", oversized, "[upstream_failed] unreachable"},
 	}
+	for _, status := range []string{"000", "007", "099", "+42"} { // three digits, but no status
+		up, _ := scripted(t, "HTTP/1.1 "+status+" Odd\r\nContent-Length: 4\r\n\r\nbody")
+		tests = append(tests, struct{ name, upstream, want string }{status, up, "[upstream_failed] unreachable"})
+	}
+	for _, status := range []string{"0", "101", "1000", "99999"} {
+		tests = append(tests, struct{ name, upstream, want string }{"HTTP/2 " + status, scriptedH2C(t, status), "[upstream_failed] unreachable"})
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			base, n := front(t, nil, tt.upstream)
-			_, _ = get(t, base)
-			if got := n.said(); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
+			res, _ := get(t, base)
+			if got := n.said(); got != tt.want || !strings.HasPrefix(got, "["+res.Header.Get(comporta.HeaderDecision)+"]") {
+				t.Errorf("got %s, want %s; answered %s", got, tt.want, res.Status)
 			}
 		})
 	}
