@@ -49,6 +49,11 @@ func dial(c *Config) redis.UniversalClient {
 	o.ContextTimeoutEnabled = true
 	orDefault(&o.DialTimeout, time.Second)
 	orDefault(&o.DialerRetries, 1)
+	// The client opens few connections: one for each flight. But after as many
+	// failures to connect as the pool is large it tries only once a second, and a
+	// Redis that is back would be found late. So large it takes an outage of an hour.
+	orDefault(&o.PoolSize, 1<<14)
+	orDefault(&o.MaxConcurrentDials, 8)
 	orDefault(&o.Protocol, 2) // needs no HELLO, which Redis 5 does not know
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -41,8 +41,9 @@ type Config struct {
 	// 4,096 (in a cluster: for each of 32 parts of the key space). Others are
 	// refused with ErrUnavailable.
 	Queue int
-	// Breaker says when Redis counts as down. Zero fields mean: a window of 1 s,
-	// at least 3 round trips, half of them failed, 250 ms open.
+	// Breaker says when Redis counts as down. Zero fields mean: a window of ten
+	// Timeouts, at least 3 round trips, half of them failed, 250 ms open. A longer window
+	// would remember what went well before, while everybody waits for the timeout.
 	Breaker breaker.Config
 }
 
@@ -79,7 +80,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Nodes, 1)
 	orDefault(&c.Keys, DefaultKeys)
 	orDefault(&c.Queue, DefaultQueue)
-	orDefault(&c.Breaker.Window, time.Second)
+	orDefault(&c.Breaker.Window, max(200*time.Millisecond, 10*c.Timeout))
 	orDefault(&c.Breaker.Minimum, 3)
 	orDefault(&c.Breaker.Open, 250*time.Millisecond)
 	orDefault(&c.Breaker.ProbeTimeout, 2*c.Timeout)

@@ -96,7 +96,7 @@ end
 local function settle(i, units, id)
   at = at + 3
   if units >= 0 then
-    return say(1, charge(i, units) / interval[i], debt[i])
+    return say(1, floor(charge(i, units) / interval[i]), debt[i])
   end
   if id > 0 and not redis.call('SET', KEYS[id], '1', 'NX', 'PX', '600000') then
     return say(0, 0, debt[i])
