@@ -59,6 +59,9 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 // the canonical path; a target that could be read in two ways is a fault.
 func (x *exchange) readHead() (fault comporta.Reason) {
 	req, r := x.req, &x.r
+	// What the caller has removed on the way is not read either: a credential that
+	// the service never sees must not be proven by its answer.
+	identity.DropNominated(req.Header)
 	r.Method, r.Host, r.Query = req.Method, hostOnly(req.Host), req.URL.RawQuery
 	r.Header, r.TLS, r.BodySize = req.Header, req.TLS, req.ContentLength
 	r.Remote = peer(req.RemoteAddr)
@@ -161,6 +164,7 @@ func (g *Gate) WriteForwarded(in *http.Request, out http.Header) {
 	identity.WriteForwarded(out, identity.Hop{
 		Remote: remote, Client: g.identifier.ClientAddr(remote, in.Header), Trusted: trusted, Host: in.Host, TLS: in.TLS != nil,
 	})
+	g.identifier.KeepCredentials(in.Header, out)
 }
 
 // serve runs the service behind the permit. The deferred close also runs when
@@ -209,6 +213,6 @@ func (x *exchange) refuse() {
 			ref.Answer = &overload.Answer{ContentType: a.Type, Encoding: a.Encoding, Body: a.Body}
 		}
 	}
-	x.d.writeLimits(x.ResponseWriter.Header())
+	x.d.writeLimits(x.Header())
 	x.gate.contract.Write(x.ResponseWriter, x.req, &ref)
 }

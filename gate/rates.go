@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -133,7 +134,7 @@ func appendItems(theirs, ours []string) []string {
 	if len(theirs) == 0 {
 		return ours
 	}
-	return append(theirs[:len(theirs):len(theirs)], ours...)
+	return append(slices.Clip(theirs), ours...)
 }
 
 // namedItems reports whether a line is a list whose items begin with a name in

@@ -81,11 +81,15 @@ func TestRateLimitSpeaksPortuguese(t *testing.T) {
 	inBubble(t, c, answers, func(t *testing.T, h *house) {
 		h.ask(t.Context(), "GET", "/x", "X-Api-Key", "k")
 		a := h.ask(t.Context(), "GET", "/x", "X-Api-Key", "k")
-		var said map[string]any
+		var said struct {
+			Code      string `json:"erro"`
+			Retryable bool   `json:"repetivel"`
+			Seconds   int    `json:"tentar_apos_s"`
+		}
 		if err := json.Unmarshal([]byte(a.body), &said); err != nil {
 			t.Fatal(err)
 		}
-		if a.status != http.StatusTooManyRequests || said["erro"] != "limite_excedido" || said["repetivel"] != true || said["tentar_apos_s"] != 1.0 ||
+		if a.status != http.StatusTooManyRequests || said.Code != "limite_excedido" || !said.Retryable || said.Seconds != 1 ||
 			a.header.Get("Comporta-Decision") != "rate_limited" || a.header.Get("Ratelimit") == "" {
 			t.Errorf("%d %s %v", a.status, a.body, a.header)
 		}
