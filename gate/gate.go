@@ -203,7 +203,7 @@ func (g *Gate) wantsBody(r *comporta.Request) bool {
 func (g *Gate) viewAt(now time.Time) admission.View {
 	return admission.View{
 		DueSoon: g.slots.DueWithin(now, time.Second),
-		Attack:  g.state.watch.verdictAt(now) == VerdictAttack,
+		Attack:  g.LevelAt(now) == LevelAttack,
 	}
 }
 

@@ -13,6 +13,7 @@ type Stats struct {
 	Rate, Drain                          float64 // requests that leave per second, and that could
 	Traffic                              Traffic
 	Verdict                              Verdict
+	Level                                Level
 	Slots                                calendar.Stats
 	Estimates                            calendar.Estimates
 	Learned                              *seek.Snapshot // nil: static capacity
@@ -27,7 +28,7 @@ func (g *Gate) StatsAt(now time.Time) Stats {
 	a, s := g.admission.StatsAt(now), g.state
 	stats := Stats{
 		Inflight: a.InFlight, Capacity: a.Limit, Waiting: a.Waiting, Streams: a.Streams, Rate: a.Rate, Drain: a.Drain,
-		Traffic: s.watch.trafficAt(now), Verdict: s.watch.verdictAt(now),
+		Traffic: s.watch.trafficAt(now), Verdict: s.watch.verdictAt(now), Level: g.LevelAt(now),
 		Slots: s.slots.Stats(), Estimates: s.slots.Estimates(),
 		SightingsEvicted: g.table.Evictions(), ProvenEvicted: s.proven.Evicted(),
 		BufferedBytes: s.buffered.Load(), Exempt: s.counters.exempt.Load(), VersionAbsent: s.counters.versionAbsent.Load(),

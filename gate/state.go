@@ -34,6 +34,7 @@ type State struct {
 	counters  counters
 	watch     watch
 	levers    levers
+	degrade   degrade
 	policy    policySwitch
 	explained explainRing
 	ids       requestIDs

@@ -18,6 +18,7 @@ var (
 	descRejected = describe("admission_rejected_total", "Requests refused, by reason.", "reason", "kind")
 	descWould    = describe("would_reject_total", "Requests that observe mode let in although they would have been refused.", "reason", "kind")
 	descTop      = describe("top_client_requests_total", "Requests of the clients that ask most, by a sketch of fixed size.", "client", "kind")
+	descLevel    = describe("overload_level", "1 for how hard the house is pressed, or for what an operator has pinned.", "level")
 	descVerdict  = describe("storm_verdict", "1 for what the traffic of the last ten seconds looks like.", "verdict")
 )
 
@@ -70,7 +71,7 @@ var learned = []number{
 
 // Describe implements prometheus.Collector.
 func (t *Telemetry) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descTickets, descLimited, descTopLimited} {
+	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descLevel, descTickets, descLimited, descTopLimited} {
 		ch <- d
 	}
 	for _, n := range numbers {
@@ -98,6 +99,9 @@ func (t *Telemetry) Collect(ch chan<- prometheus.Metric) {
 	}
 	for v := gate.VerdictNormal; v <= gate.VerdictMixed; v++ {
 		ch <- prometheus.MustNewConstMetric(descVerdict, prometheus.GaugeValue, bit(v == s.Verdict), v.String())
+	}
+	for l := gate.LevelNormal; l <= gate.LevelAttack; l++ {
+		ch <- prometheus.MustNewConstMetric(descLevel, prometheus.GaugeValue, bit(l == s.Level), l.String())
 	}
 	for why, n := range map[string]uint64{
 		"forged": s.Slots.TicketsForged, "foreign": s.Slots.TicketsForeign, "expired": s.Slots.TicketsExpired, "used": s.Slots.TicketsUsed,

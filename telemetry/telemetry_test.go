@@ -64,7 +64,7 @@ func TestNamesAndLint(t *testing.T) {
 	for _, f := range families {
 		have[f.GetName()] = true
 	}
-	for name := range strings.FieldsSeq(`requests_total repeat_ratio top_client_requests_total storm_verdict would_reject_total inflight streams
+	for name := range strings.FieldsSeq(`requests_total repeat_ratio top_client_requests_total storm_verdict overload_level would_reject_total inflight streams
 		capacity queue_wait_seconds slots_booked_total slots_redeemed_total slots_early_total slots_evicted_total slot_wait_seconds
 		repeat_evictions_total upstream_requests_total upstream_failover_total upstream_duration_seconds decision_duration_seconds
 		config_last_reload_successful`) {

@@ -12,6 +12,7 @@ type Status struct {
 	Now         time.Time `json:"now"`
 	Ready       bool      `json:"ready"`
 	Verdict     string    `json:"verdict"`
+	Level       string    `json:"level"`
 	RepeatRatio float64   `json:"repeat_ratio"`
 
 	// Of the last ten seconds.
@@ -35,7 +36,7 @@ type Status struct {
 func statusOf(g *gate.Gate, now time.Time) Status {
 	s := g.StatsAt(now)
 	st := Status{
-		Now: now, Verdict: s.Verdict.String(), RepeatRatio: s.Traffic.RepeatRatio(),
+		Now: now, Verdict: s.Verdict.String(), Level: s.Level.String(), RepeatRatio: s.Traffic.RepeatRatio(),
 		Requests: s.Traffic.Requests, Repeats: s.Traffic.Repeats, Refused: s.Traffic.Refused, RefusedBelieved: s.Traffic.RefusedBelieved,
 		Inflight: s.Inflight, Capacity: s.Capacity, Waiting: s.Waiting, Streams: s.Streams,
 		DrainPerS: s.Estimates.Drain, SparePerS: s.Estimates.Spare, SlotsWaiting: s.Estimates.Waiting, Outage: s.Estimates.Outage,
@@ -88,6 +89,19 @@ type PolicyStatus struct {
 	MinMs  int64     `json:"min_ms,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 	Header string    `json:"header,omitempty"` // as it rides on refusals
+}
+
+// LevelRequest is the body of PUT /api/v1/level.
+type LevelRequest struct {
+	Level string `json:"level"` // normal, busy, overload or attack
+	TTLS  int64  `json:"ttl_s"`
+}
+
+// LevelStatus is the answer of GET /api/v1/level.
+type LevelStatus struct {
+	Level  string    `json:"level"`
+	Pinned bool      `json:"pinned"`
+	Until  time.Time `json:"until,omitzero"` // of the pin
 }
 
 // Answer is the body of the probes and of a reload.

@@ -69,6 +69,9 @@ func (a *api) routes() map[string]http.HandlerFunc {
 		"GET /api/v1/policy":       a.policy,
 		"PUT /api/v1/policy":       a.setPolicy,
 		"DELETE /api/v1/policy":    a.clearPolicy,
+		"GET /api/v1/level":        a.level,
+		"PUT /api/v1/level":        a.pinLevel,
+		"DELETE /api/v1/level":     a.unpinLevel,
 	}
 }
 
@@ -101,6 +104,7 @@ GET    /api/v1/who?top=20       the clients that ask most
 GET    /api/v1/explain/{id}     why a request was refused
 GET    /api/v1/shed             levers; POST sets one, DELETE /api/v1/shed/{id} removes it
 GET    /api/v1/policy           the policy on refusals; PUT sets it, DELETE clears it
+GET    /api/v1/level            how hard the house is pressed; PUT pins a level, DELETE lets it go
 POST   /-/reload                read the configuration again
 `
 

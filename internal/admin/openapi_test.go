@@ -67,6 +67,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 	bodies := map[string]any{
 		"Answer": Answer{}, "Failure": Failure{}, "Status": Status{}, "Client": Client{}, "Who": Who{}, "Explanation": gate.Explanation{},
 		"ShedRequest": ShedRequest{}, "Lever": gate.Lever{}, "Levers": Levers{}, "PolicyRequest": PolicyRequest{}, "PolicyStatus": PolicyStatus{},
+		"LevelRequest": LevelRequest{}, "LevelStatus": LevelStatus{},
 	}
 	for name, body := range bodies {
 		s, ok := d.Components.Schemas[name]
