@@ -50,10 +50,7 @@ func TestStorms(t *testing.T) {
 		2: {name: "net/http", outage: 100, connections: 5, nested: 1, lateCalls: 1, lateAnswered: true},
 	} {
 		got, err := w.through(all[i])
-		if got.connections > want.connections {
-			t.Errorf("%d connections of %d workers", got.connections, w.workers)
-		}
-		got.took, got.late, got.connections = 0, 0, want.connections
+		got.took, got.late = 0, 0
 		if got != want || err != nil {
 			t.Errorf("%+v %v\nwant %+v", got, err, want)
 		}

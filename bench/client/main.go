@@ -34,8 +34,8 @@ func run(args []string, out, complaints io.Writer) int {
 	flags.SetOutput(complaints)
 	flags.IntVar(&o.weather.calls, "calls", 400, "`calls` in the outage")
 	flags.IntVar(&o.weather.workers, "workers", 20, "`workers` that make them")
-	flags.IntVar(&o.rounds, "rounds", 12, fmt.Sprintf("`rounds` to measure, at least %d for figures to quote", quotable))
-	flags.DurationVar(&o.round, "round", 30*time.Millisecond, "`time` that each subject gets in a round")
+	flags.IntVar(&o.rounds, "rounds", 24, fmt.Sprintf("`rounds` to measure, at least %d for figures to quote", quotable))
+	flags.DurationVar(&o.round, "round", 15*time.Millisecond, "`time` that each subject gets in a round")
 	flags.StringVar(&o.update, "update-readme", "", "`file` whose report is rewritten")
 	if err := flags.Parse(args); err != nil {
 		return 2

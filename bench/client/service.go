@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +18,7 @@ import (
 type service struct {
 	server             *httptest.Server
 	calls, connections atomic.Int64
+	arrived            sync.WaitGroup // of warm
 	transport          *http.Transport
 }
 
@@ -25,14 +29,17 @@ var failure = bytes.Repeat([]byte("unavailable. "), 160)
 // newService answers every call 503 with these header fields.
 func newService(header ...string) *service {
 	s := &service{transport: &http.Transport{MaxIdleConnsPerHost: 100}}
-	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		s.calls.Add(1)
 		for i := 0; i < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = w.Write(failure) // the client may be gone
-	}))
+	})
+	mux.HandleFunc("/warm", func(http.ResponseWriter, *http.Request) { s.arrived.Done(); s.arrived.Wait() })
+	s.server = httptest.NewUnstartedServer(mux)
 	s.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			s.connections.Add(1)
@@ -40,6 +47,28 @@ func newService(header ...string) *service {
 	}
 	s.server.Start()
 	return s
+}
+
+// warm opens a connection for each of n workers: n calls that are all answered
+// once the last has arrived. Otherwise net/http opens some more while the first
+// ones are being opened, whatever the client on top of it does.
+func (s *service) warm(n int) error {
+	s.arrived.Add(n)
+	failed := make(chan error, n)
+	for range n {
+		go func() {
+			resp, err := get(context.Background(), s.below(), s.server.URL+"/warm")
+			if err == nil {
+				read(resp)
+			}
+			failed <- err
+		}()
+	}
+	var err error
+	for range n {
+		err = errors.Join(err, <-failed)
+	}
+	return err
 }
 
 // below is what a client of the service stands on.

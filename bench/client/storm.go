@@ -23,7 +23,7 @@ type storms struct {
 	name string
 
 	outage      int64 // calls that reached the service
-	connections int64 // that they opened
+	connections int64 // that they took
 	took        time.Duration
 	goroutines  int // left over
 
@@ -53,6 +53,9 @@ func (w weather) totalOutage(c contestant, into *storms) error {
 	before := runtime.NumGoroutine()
 	s := newService()
 	d, err := c.make(s.below())
+	if err == nil {
+		err = s.warm(w.workers)
+	}
 	if err != nil {
 		s.close()
 		return err
