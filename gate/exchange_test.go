@@ -361,3 +361,25 @@ func TestLongAnswersBecomeStreams(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A credential that its sender has removed on the way, as hop-by-hop, is none: the
+// service never sees it, so its answer proves nothing.
+func TestNominatedCredentialIsNotProven(t *testing.T) {
+	inBubble(t, gate.Config{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, h *house) {
+		for range 3 {
+			conn, err := h.network.DialContext(t.Context(), "tcp", "service")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(conn, "GET /x HTTP/1.1\r\nHost: h\r\nX-Api-Key: invented\r\nConnection: close, X-Api-Key\r\n\r\n")
+			_, _ = io.ReadAll(conn)
+			_ = conn.Close()
+		}
+		h.gate.State().EachRequestCount(func(c gate.RequestCount) bool {
+			if c.Class != comporta.ClassAnonymous {
+				t.Errorf("%+v", c)
+			}
+			return true
+		})
+	})
+}
