@@ -8,8 +8,48 @@ const (
 	switchDelay   = 5 * time.Minute
 )
 
+// builtins in the order of the help.
+var builtins = []struct {
+	name, about string
+	make        func() Scenario
+}{
+	{"incident", "12 min without a dependency, and three hours of storm: the source article's", Incident},
+	{"layers", "operations that always fail: how many calls one action becomes", layers},
+	{"offline-wave", "a fleet that was offline sends all it kept within a minute", offlineWave},
+	{"partner-queue", "three partners with long queues are a third of the demand", partnerQueue},
+	{"nat", "80 % of the web comes through ten networks", nat},
+	{"short-outage", "3 min: too short for a storm, long enough for harm by a clumsy defence", shortOutage},
+	{"disobedient", "the incident, with nobody who reads a Retry-After", disobedient},
+	{"steady", "no incident at all: a defence must not be noticed", steady},
+	{"metafor", "mpi-sws-rse/metafor, example 1: one server at 95 %, 4 retries, a queue longer than patience", metafor},
+}
+
+// Builtins lists the scenarios that come with the package, each with a line about it.
+func Builtins() (names, abouts []string) {
+	for _, b := range builtins {
+		names, abouts = append(names, b.name), append(abouts, b.about)
+	}
+	return names, abouts
+}
+
+// Builtin returns the scenario of a name.
+func Builtin(name string) (Scenario, bool) {
+	for _, b := range builtins {
+		if b.name == name {
+			s := b.make()
+			s.Name = name
+			return s, true
+		}
+	}
+	return Scenario{}, false
+}
+
 // Incident is the incident that the project starts from: the dependency is away
 // for 12 minutes, and users see an outage of more than three hours.
+//
+// Its numbers are the source's where it has them. The rest (how much is parked, the
+// gaps between attempts, patience) was chosen so that the curve is the source's: a
+// peak of 9x with 85 % repeats, waves after 29 and 58 minutes, normal at 17:10.
 func Incident() Scenario {
 	return Scenario{
 		Name: "incident", Demand: 60,
@@ -38,5 +78,79 @@ func incidentClasses() []Class {
 			Name: "partner", Share: 0.05, Keys: 10, Shared: true, Manner: Layered, Attempts: 90, Innermost: 2,
 			Timeout: 8100 * time.Millisecond, Patience: time.Hour, Persistent: true, Obey: 0.5,
 		},
+	}
+}
+
+// layers counts: a queue of 5 deliveries around code of 3 tries, a library of 3 and
+// a proxy of 2; five layers of 3; and an envelope of 4.
+func layers() Scenario {
+	s := Incident()
+	s.Demand, s.Operations = 1, 60
+	s.Warmup, s.Outage, s.Length, s.Decline = 0, 4*time.Hour, 5*time.Hour, 0
+	s.Parking = Parking{}
+	s.Layers = Layers{Quick: 200 * time.Millisecond, Gap: 10 * time.Second, Growth: 1, Cap: 10 * time.Second}
+	always := Class{
+		Share: 1, Keys: 1, Manner: Layered, Innermost: 2, Timeout: 8 * time.Second,
+		Patience: 10_000 * time.Hour, // so that nobody gives up before the layers do
+	}
+	partner, five, sdk := always, always, always
+	partner.Name, partner.Attempts = "partner", 5*3*3*2
+	five.Name, five.Attempts, five.Innermost = "five-layers", 3*3*3*3*3, 3
+	sdk.Name, sdk.Manner, sdk.SDK = "sdk", SDK, true
+	s.Classes = []Class{partner, five, sdk}
+	s.Twins, s.TwinsNAT, s.Networks = 0, 0, 0
+	return s
+}
+
+func offlineWave() Scenario {
+	s := Incident()
+	s.Parking.Share, s.Parking.Unsent, s.Parking.Spread = 0.9, 0.8, time.Minute
+	return s
+}
+
+func partnerQueue() Scenario {
+	s := Incident()
+	c := &s.Classes[3]
+	c.Share, c.Keys, c.Obey = 0.45, 3, 1
+	return s
+}
+
+func nat() Scenario {
+	s := Incident()
+	s.Classes[0].NAT, s.Networks = 0.8, 10
+	return s
+}
+
+func shortOutage() Scenario {
+	s := Incident()
+	s.Outage, s.Length = 3*time.Minute, 120*time.Minute
+	return s
+}
+
+func disobedient() Scenario {
+	s := Incident()
+	s.Obey = 0
+	return s
+}
+
+func steady() Scenario {
+	s := Incident()
+	s.Outage, s.Length = 0, 120*time.Minute
+	return s
+}
+
+// metafor is example 1 of mpi-sws-rse/metafor, by the parameters of its README: a
+// server of 10 a second asked 9.5 times a second, a queue of 100, a timeout of 3 s
+// and 4 retries. The trigger is a minute without the dependency.
+func metafor() Scenario {
+	return Scenario{
+		Demand: 9.5, Warmup: 10 * time.Minute, Outage: time.Minute, Length: 90 * time.Minute,
+		Service: Service{Slots: 1 / 9.5, Latency: 100 * time.Millisecond, Exponential: true, Queue: 10 * time.Second, FailsIn: 100 * time.Millisecond},
+		Classes: []Class{{
+			Name: "client", Share: 1, Keys: 100, Manner: Layered, Attempts: 5, Innermost: 5,
+			Timeout: 3 * time.Second, Patience: 1000 * time.Hour,
+		}},
+		Layers: Layers{Quick: time.Millisecond, Gap: time.Second, Growth: 1, Cap: time.Second},
+		Obey:   -1, Estimate: 1,
 	}
 }

@@ -165,7 +165,9 @@ func (e *engine) beginNext() {
 	e.live++
 	e.bin().begun++
 	i := e.begin(e.count)
-	e.agenda.add(e.untilNext(), evBegin, 0)
+	if e.s.Operations == 0 || e.count < uint64(e.s.Operations) {
+		e.agenda.add(e.untilNext(), evBegin, 0)
+	}
 	if o := &e.ops[i]; o.is(unsent) {
 		e.agenda.add(e.wake(o), evSend, i)
 		return
@@ -288,11 +290,11 @@ func (e *engine) enter(i uint32) passage {
 	}
 	p := passage{start: e.station.start(e.now)}
 	p.ok = !e.inOutage(p.start)
-	took := e.s.Service.FailsIn
+	took := instant(e.s.Service.FailsIn)
 	if p.ok {
-		took = time.Duration(float64(e.s.Service.Latency) * (0.75 + 0.5*e.dice.of(askService, o.id, int(o.attempts))))
+		took = e.s.Service.took(e.dice.of(askService, o.id, int(o.attempts)))
 	}
-	p.done = p.start + instant(took)
+	p.done = p.start + took
 	e.station.take(e.now, p.start, p.done)
 	deadline := o.sent + o.timeout
 	if p.ok {
@@ -360,7 +362,7 @@ func (e *engine) close(i uint32, ok bool) {
 	o := &e.ops[i]
 	e.live--
 	e.tally.begun[o.class]++
-	e.tally.most = max(e.tally.most, o.attempts)
+	e.tally.most[o.class] = max(e.tally.most[o.class], o.attempts)
 	if !ok {
 		e.tally.lost++
 		e.spare = append(e.spare, i)

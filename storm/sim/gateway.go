@@ -31,7 +31,7 @@ func (o gateOptions) config(capacity int) gate.Config {
 	c := gate.Config{
 		Admission: gate.Admission{Capacity: capacity, QueueWait: 250 * time.Millisecond},
 		Repeats:   gate.Repeats{Memory: 8 << 20},
-		Slots:     calendar.Config{Mode: o.mode, Horizon: 20 * time.Minute},
+		Slots:     calendar.Config{Mode: o.mode, Horizon: 15 * time.Minute},
 		Clients: identity.Config{
 			HashKey: [16]byte{'s', 'i', 'm'},
 			Identify: []identity.Source{
@@ -63,8 +63,8 @@ type gateway struct {
 	waiting []uint32 // visits in the gate's queue, in the order of arrival
 	in      int      // visits that hold a permit
 	tickets tickets
-	// While originals wait, permits that repeats get are owed to them by a rule; both
-	// are counted.
+	// granted counts the permits that were handed to the queue, and jumped those of
+	// them that a repeat got while originals waited: it is owed a twentieth.
 	granted, jumped int
 }
 
@@ -266,8 +266,8 @@ func (g *gateway) ask(e *engine) {
 			g.refuse(e, ref)
 		}
 	}
+	g.granted += granted
 	if originals > 0 {
-		g.granted += granted
 		g.jumped += jumpers
 	}
 	g.waiting = kept
@@ -285,9 +285,10 @@ func (g *gateway) checkRefusal(e *engine, v *visit) {
 	case v.d.Due.IsZero():
 	case v.d.Due.Before(e.time(e.now)):
 		e.fault("an instant of return that has passed")
+	case v.d.Queued > 0: // it was judged a moment ago
 	case v.r.Slot.State == comporta.SlotEarly && !v.d.Due.Equal(v.r.Slot.Due):
 		e.fault("an instant that was moved")
-	case g.in < g.limit && len(g.waiting) == 0 && original(v) && v.d.Queued == 0:
+	case g.in < g.limit && len(g.waiting) == 0 && original(v):
 		e.fault("an original was refused before a free permit")
 	}
 	const slack = 40 // permits; a debt may be carried over

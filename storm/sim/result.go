@@ -49,7 +49,7 @@ func (b *bin) share() float64 {
 	if b.begun == 0 {
 		return 1
 	}
-	return float64(b.fresh) / float64(b.begun)
+	return ratio(uint64(b.fresh), uint64(b.begun))
 }
 
 func (e *engine) bin() *bin { return &e.bins[min(int(e.now/binLength), len(e.bins)-1)] }
@@ -66,7 +66,7 @@ func (e *engine) sum(from, to int) (b bin) {
 type tally struct {
 	done, lost, work, useful, duplicates uint64
 	begun, barred                        [maxClasses]uint64
-	most                                 uint16 // attempts at one operation
+	most                                 [maxClasses]uint16 // attempts at one operation
 	drained                              []instant
 }
 
@@ -100,8 +100,8 @@ type Result struct {
 	// Duplicates is how many executions of an operation that was carried out already
 	// stand behind each one done.
 	Duplicates float64 `json:"duplicates"`
-	// MaxAttempts is the most attempts at one operation.
-	MaxAttempts int `json:"max_attempts"`
+	// MaxAttempts is the most attempts at one operation that is over, by class.
+	MaxAttempts map[string]int `json:"max_attempts"`
 	// BarredShare is the share of the operations of the class most turned away for
 	// good that were.
 	BarredShare float64 `json:"barred_share"`
@@ -126,12 +126,13 @@ func (m *Minute) Load() float64 { return m.Originals + m.Repeats + m.Returns }
 
 func (e *engine) result(d *Defence, seed uint64) *Result {
 	t := &e.tally
-	r := &Result{Defence: d.Name, Seed: seed, Events: e.events, MaxAttempts: int(t.most)}
+	r := &Result{Defence: d.Name, Seed: seed, Events: e.events, MaxAttempts: map[string]int{}}
 	r.Waste = ratio(t.work-min(t.useful, t.work), t.work)
 	r.Lost = ratio(t.lost, e.count)
 	r.Duplicates = ratio(t.duplicates, t.done)
 	for i := range e.s.Classes {
 		r.BarredShare = max(r.BarredShare, ratio(t.barred[i], t.begun[i]))
+		r.MaxAttempts[e.s.Classes[i].Name] = int(t.most[i])
 	}
 	if n := len(t.drained); n > 0 {
 		r.Backlog95Min = round(time.Duration(t.drained[(n-1)*95/100] - e.outageEnd).Minutes())
@@ -192,9 +193,6 @@ func (e *engine) minutes(r *Result) {
 	}
 }
 
-// bound is what no defence can beat.
-type bound struct{ mu, lambda, backlog float64 }
-
 // Bound is the physical bound of a scenario.
 type Bound struct {
 	// Mu is the operations a second that the service can do, Lambda those that are
@@ -227,11 +225,6 @@ func BoundOf(s *Scenario) Bound {
 	}
 	b.Mu, b.Backlog = round(b.Mu), round(b.Backlog)
 	return b
-}
-
-func (e *engine) bound() bound {
-	b := BoundOf(e.s)
-	return bound{b.Mu, b.Lambda, b.Backlog}
 }
 
 func ratio(part, whole uint64) float64 {

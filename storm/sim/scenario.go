@@ -9,72 +9,77 @@ import (
 // Scenario is one storm in virtual time: a service, what breaks, and who asks.
 // Begin with Builtin. A Scenario is a value, but copies share Classes.
 type Scenario struct {
-	Name string
+	Name string `yaml:"name"`
 	// Demand is how many operations begin in a second at the daily peak: 1x.
-	Demand float64
+	Demand float64 `yaml:"demand"`
+	// Operations ends the stream of new operations after so many; 0 is no end.
+	Operations int `yaml:"operations"`
 	// Warmup is how long the house runs before the outage begins (at 14:00), Outage
 	// how long the dependency is away (0: never), Length the whole time observed.
-	Warmup, Outage, Length time.Duration
+	Warmup time.Duration `yaml:"warmup"`
+	Outage time.Duration `yaml:"outage"`
+	Length time.Duration `yaml:"length"`
 	// Decline is the share of the demand that is lost in an hour after the outage.
-	Decline float64
+	Decline float64 `yaml:"decline"`
 
-	Service Service
-	Classes []Class
-	Parking Parking
-	Layers  Layers
+	Service Service `yaml:"service"`
+	Classes []Class `yaml:"classes"`
+	Parking Parking `yaml:"parking"`
+	Layers  Layers  `yaml:"layers"`
 	// Twins is the share of equal requests that are operations of their own: two
 	// equal queries of one client within seconds. TwinsNAT is that share behind a
 	// shared network, where the clients cannot be told apart. They are what a
 	// fingerprint takes for repeats.
-	Twins, TwinsNAT float64
+	Twins    float64 `yaml:"twins"`
+	TwinsNAT float64 `yaml:"twins_nat"`
 	// Networks is how many networks the clients of Class.NAT share.
-	Networks int
+	Networks int `yaml:"networks"`
 	// Obey overrides the share of clients that obey Retry-After; below 0 it is that
 	// of each class.
-	Obey float64
+	Obey float64 `yaml:"obey"`
 	// Estimate is the capacity that defences are told, as a multiple of the slots.
-	Estimate float64
+	Estimate float64 `yaml:"estimate"`
 	// RejectCost is what a refusal costs the service, as a share of a request.
-	RejectCost float64
+	RejectCost float64 `yaml:"reject_cost"`
 	// Fixes are what the owners of the clients do about it.
-	Fixes Fixes
-	// Expect lists what must hold, for use in a user's own checks.
-	Expect []Expectation
+	Fixes Fixes `yaml:"fixes"`
 }
 
 // Parking is the offline queue: what becomes of operations that begin while the
 // dependency is away, and of those of persistent classes that fail.
 type Parking struct {
-	Share  float64 // of the operations of the outage that are kept for later
-	Unsent float64 // of those, the share that was never sent before the wake
+	Share  float64 `yaml:"share"`  // of the operations of the outage that are kept for later
+	Unsent float64 `yaml:"unsent"` // of those, the share that was never sent before the wake
 	// Period is how often what is parked is sent again; the first time when the
 	// dependency is back. Spread is over how long the clients then scatter.
-	Period, Spread time.Duration
+	Period time.Duration `yaml:"period"`
+	Spread time.Duration `yaml:"spread"`
 }
 
 // Layers are the gaps between the attempts of a stack of layers that repeat
 // without knowing of each other.
 type Layers struct {
-	Quick  time.Duration // between the attempts of the innermost layer, a proxy
-	Gap    time.Duration // the first gap of the others
-	Growth float64       // each gap is so many times the one before
-	Cap    time.Duration
-	Jitter float64 // ± this share
+	Quick  time.Duration `yaml:"quick"`  // between the attempts of the innermost layer, a proxy
+	Gap    time.Duration `yaml:"gap"`    // the first gap of the others
+	Growth float64       `yaml:"growth"` // each gap is so many times the one before
+	Cap    time.Duration `yaml:"cap"`
+	Jitter float64       `yaml:"jitter"` // ± this share
 }
 
 // Fixes are corrections at the source. The zero value is none.
 type Fixes struct {
 	// CeilingSDK and CeilingAll bound the attempts of an operation in one go, of
 	// the classes that run our SDK (Class.SDK), or of all; 0 is no ceiling.
-	CeilingSDK, CeilingAll int
+	CeilingSDK int `yaml:"ceiling_sdk"`
+	CeilingAll int `yaml:"ceiling_all"`
 	// Spread scatters what is parked over so long, instead of Parking.Spread.
-	Spread time.Duration
+	Spread time.Duration `yaml:"spread"`
 	// BudgetSDK gives each client of the SDK classes a budget of repeats, by the
 	// core of client/budget.
-	BudgetSDK bool
+	BudgetSDK bool `yaml:"budget_sdk"`
 	// SwitchAfter is how long after the beginning of the outage a remote policy that
 	// turns repeats off reaches the SDK classes; 0 is never.
-	SwitchAfter time.Duration
+	SwitchAfter time.Duration `yaml:"switch_after"`
 }
 
 // Manner is how a class of clients repeats what failed.
@@ -99,25 +104,41 @@ func (m Manner) String() string {
 
 // Class is a kind of client.
 type Class struct {
-	Name   string
-	Share  float64 // of the demand; shares are weighed against each other
-	Users  float64 // credentials for each operation a second of demand; Keys, if set, is the number itself
-	Keys   int
-	Manner Manner
-	// Attempts is the product of the layers in one go, and Innermost that of the
-	// innermost one.
-	Attempts, Innermost int
-	Timeout             time.Duration // of an attempt, half to one and a half times for each client
-	Patience            time.Duration // mean of an exponential: how long an operation is worth asking for
+	Name  string  `yaml:"name"`
+	Share float64 `yaml:"share"` // of the demand; shares are weighed against each other
+	// Users is how many credentials there are for each operation a second of demand;
+	// Keys, if set, is their number itself.
+	Users  float64 `yaml:"users"`
+	Keys   int     `yaml:"keys"`
+	Manner Manner  `yaml:"manner"`
+	// Attempts is the product of the layers in one go, Innermost that of the innermost
+	// one. Only for Layered.
+	Attempts  int `yaml:"attempts"`
+	Innermost int `yaml:"innermost"`
+	// Timeout is that of an attempt, half to one and a half times for each client.
+	Timeout time.Duration `yaml:"timeout"`
+	// Patience is how long an operation is worth asking for, the mean of an exponential.
+	Patience time.Duration `yaml:"patience"`
 	// Persistent operations that fail are parked again until the next wake.
-	Persistent bool
-	SDK        bool    // runs code of ours, that can be corrected
-	Shared     bool    // its credentials stand for many users, and the gate is told so
-	Obey       float64 // share of the clients that obey Retry-After
-	Reload     float64 // probability that a person asks again after a failure
-	NewKey     float64 // share of repeats that look like a new operation
-	NAT        float64 // share behind shared networks, without a credential of their own
-	Lookup     float64 // share of requests that read, and carry no key
+	Persistent bool    `yaml:"persistent"`
+	SDK        bool    `yaml:"sdk"`     // runs code of ours, that can be corrected
+	Shared     bool    `yaml:"shared"`  // its credentials stand for many users, and the gate is told so
+	Obey       float64 `yaml:"obey"`    // share of the clients that obey Retry-After
+	Reload     float64 `yaml:"reload"`  // probability that a person asks again after a failure
+	NewKey     float64 `yaml:"new_key"` // share of a person's repeats that look like a new operation
+	NAT        float64 `yaml:"nat"`     // share behind shared networks, without a credential of their own
+	Lookup     float64 `yaml:"lookup"`  // share of operations that read, and carry no key
+}
+
+// UnmarshalText reads the name of a manner.
+func (m *Manner) UnmarshalText(text []byte) error {
+	for i, name := range mannerNames {
+		if name == string(text) {
+			*m = Manner(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("sim: manner %q is none; use reload, sdk or layered", text)
 }
 
 const maxClasses = 16
@@ -133,13 +154,16 @@ func (s *Scenario) Check() error {
 	if !(s.Demand > 0 && s.Demand <= 100_000) { // so written, it catches NaN too
 		bad("demand: %v operations a second; give a number above 0, up to 100,000", s.Demand)
 	}
-	if s.Warmup <= 0 || s.Outage < 0 || s.Length < s.outageEnd()+10*time.Minute || s.Length > 24*time.Hour {
-		bad("length: %v; give at least 10 min after the outage (%v), up to 24 h", s.Length, s.outageEnd())
+	if s.Warmup < 0 || s.Outage < 0 || s.Length < s.outageEnd()+10*time.Minute || s.Length > 24*time.Hour {
+		bad("warmup: %v, length: %v; neither below 0, and at least 10 min after the outage (%v), up to 24 h", s.Warmup, s.Length, s.outageEnd())
+	}
+	if s.Operations < 0 {
+		bad("operations: %d; 0 is no end", s.Operations)
 	}
 	if !(s.Decline >= 0 && s.Decline < 1) {
 		bad("decline: %v is not a fraction", s.Decline)
 	}
-	if !(s.Service.Slots > 0) || s.Service.Latency <= 0 || s.Service.Queue < 0 || s.Service.FailsIn <= 0 {
+	if !(s.Service.Slots > 0 && s.Service.Slots < 1000) || s.Service.Latency <= 0 || s.Service.Queue < 0 || s.Service.FailsIn <= 0 {
 		bad("service: it does no work; give it slots, latency and fails_in")
 	}
 	if len(s.Classes) == 0 || len(s.Classes) > maxClasses {

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Service is what everybody asks: slots, a first-in first-out queue before them,
 // and a dependency behind. What is queued is worked on, also when nobody waits
@@ -9,16 +12,17 @@ type Service struct {
 	// Slots is how many requests are worked on at once, for each operation a
 	// second of demand: 1.5 slots and a latency of 1.03 s are 1.45 times the
 	// demand.
-	Slots float64
+	Slots float64 `yaml:"slots"`
 	// Latency is the mean time that a request holds its slot; single ones take a
-	// quarter more or less.
-	Latency time.Duration
+	// quarter more or less, or an exponential if Exponential.
+	Latency     time.Duration `yaml:"latency"`
+	Exponential bool          `yaml:"exponential"`
 	// Queue is how much work may wait, as the time that the service needs for it.
 	// Beyond, the answer is 503 at once. 0 means no queue.
-	Queue time.Duration
+	Queue time.Duration `yaml:"queue"`
 	// FailsIn is how long a request holds its slot while the dependency is down,
 	// before it is answered 503.
-	FailsIn time.Duration
+	FailsIn time.Duration `yaml:"fails_in"`
 }
 
 // station is the service at work. Since its queue is first-in first-out and
@@ -72,4 +76,12 @@ func (s *station) take(now, start, end instant) {
 		i = child
 	}
 	h[i] = end
+}
+
+// took is how long a request holds its slot, u being a draw.
+func (s *Service) took(u float64) instant {
+	if s.Exponential {
+		return instant(float64(s.Latency) * -math.Log(1-u))
+	}
+	return instant(float64(s.Latency) * (0.75 + 0.5*u))
 }
