@@ -98,7 +98,7 @@ func (l ladder) step(asked Level, elapsed int64) ladder {
 		l.rising, l.calm = 0, 0
 	default:
 		l.rising = 0
-		l.calm = uint8(min(int64(l.calm)+elapsed, int64(numLevels)*fallAfter)) //nolint:gosec // at most 40
+		l.calm = uint8(min(int64(l.calm)+elapsed, int64(numLevels)*fallAfter))
 		for l.calm >= fallAfter && l.level > asked {
 			l.level, l.calm = l.level-1, l.calm-fallAfter
 		}
@@ -119,12 +119,11 @@ type levelPin struct {
 }
 
 func unpackLevel(word uint64) (second int64, l ladder) {
-	//nolint:gosec // each part is cut out of the word on purpose
 	return int64(word >> 24), ladder{level: Level(word >> 16 & 0xff), rising: uint8(word >> 8), calm: uint8(word)}
 }
 
 func (l ladder) pack(second int64) uint64 {
-	return uint64(second)<<24 | uint64(l.level)<<16 | uint64(l.rising)<<8 | uint64(l.calm) //nolint:gosec // seconds since the start
+	return uint64(second)<<24 | uint64(l.level)<<16 | uint64(l.rising)<<8 | uint64(l.calm)
 }
 
 // pinAt returns what an operator has pinned.

@@ -373,3 +373,31 @@ func TestRateLimitProblems(t *testing.T) {
 		}
 	}
 }
+
+// cases/ratelimit.md 29 and 30, with the gate's own identities: what one peer
+// invents, in whatever header, comes out of one bucket.
+func TestCase_RateLimit_29_30_InventedIdentities(t *testing.T) {
+	rule := perClient("per-client", 1, time.Hour, 5)
+	rule.NoAggregates = false
+	for _, header := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Api-Key", "Authorization"} {
+		t.Run(header, func(t *testing.T) {
+			inBubble(t, limited(rule), func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusUnauthorized) // nothing here proves a credential
+			}, func(t *testing.T, h *house) {
+				passed := 0
+				for i := range 300 {
+					value := fmt.Sprintf("198.51.%d.%d", i/250, i%250)
+					if header == "Forwarded" {
+						value = "for=" + value
+					}
+					if a := h.ask(t.Context(), "GET", "/x", header, value); a.status != http.StatusTooManyRequests {
+						passed++
+					}
+				}
+				if passed != 5 {
+					t.Errorf("%d requests of one peer passed, want 5", passed)
+				}
+			})
+		})
+	}
+}
