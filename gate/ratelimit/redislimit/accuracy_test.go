@@ -86,12 +86,6 @@ func fleetOf(tb testing.TB, n int, c Config) []*Store {
 	return stores
 }
 
-// bound is C + r·W + min(N·L, r·T).
-func bound(s *Store, p *ratelimit.Policy, w time.Duration) int64 {
-	m := s.meters.Load().byPolicy[p]
-	return m.burst + int64(m.rate*float64(w.Microseconds())+s.fleet().bound(m)) + 1
-}
-
 // cases/ratelimit.md 26: six nodes with connections of their own, one key, 48
 // callers flat out. The bound holds in every run.
 func TestCase_26_AccuracyOfSixNodes(t *testing.T) {

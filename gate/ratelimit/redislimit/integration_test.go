@@ -511,3 +511,37 @@ func envInt(name string, otherwise int) int {
 	}
 	return otherwise
 }
+
+// Sixty-four callers against one Redis, on keys that fit and on many that come
+// seldom.
+func BenchmarkRedis(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		keys int
+	}{{"hot", 100}, {"cold", 100_000}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := open(b, Config{Redis: where(b, "COMPORTA_TEST_REDIS_URL"), Keys: 1 << 18})
+			p := policyOf(b, []*Store{s}, ratelimit.Policy{Name: "p", Limit: perSecond(1_000_000, 1_000_000)})
+			if c.keys > 1000 {
+				p = policyOf(b, []*Store{s}, ratelimit.Policy{Name: "p", Limit: perSecond(10, 10)})
+			}
+			b.SetParallelism(32)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				key := make([]byte, 0, 16)
+				debits, results := []ratelimit.Debit{{Policy: p, Cost: 1, Believed: true}}, make([]ratelimit.Result, 1)
+				for pb.Next() {
+					debits[0].Key = strconv.AppendInt(key, rand.Int64N(int64(c.keys)), 10)
+					if _, err := s.Take(context.Background(), time.Now(), debits, results); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			st := s.StatsAt(time.Now())
+			b.ReportMetric(float64(st.Asked)/float64(b.N), "asked/op")
+			b.ReportMetric(float64(st.Asked)/float64(max(st.Trips, 1)), "asked/trip")
+		})
+	}
+}

@@ -11,7 +11,8 @@ import (
 type entry struct {
 	meter *meter
 	wire  name  // in Redis
-	full  int64 // when the bucket would be full by the last answer, rounded up
+	full  int64 // when the bucket would be full by the last answer
+	part  int64 // and ticks after that, less than a microsecond
 	asked int64 // when that answer was asked for; 0: never
 	warm  int64 // until then Redis judges, and no allowance is given
 	since int64 // of the first unit of debt
@@ -129,10 +130,11 @@ func (e *entry) worth(now, period int64) int {
 
 // known is the debt of the key by the last answer, in ticks.
 func (e *entry) known(now int64) int64 {
-	if e.full <= now {
+	if e.full < now {
 		return 0
 	}
-	return min(e.full-now, 4*e.meter.micros(e.meter.window)+1) * e.meter.scale // bounded, so that a clock that stepped far back overflows nothing
+	// Bounded, so that a clock that stepped far back overflows nothing.
+	return min(e.full-now, 4*e.meter.micros(e.meter.window))*e.meter.scale + e.part
 }
 
 // owes is the units to report. They are reported within a period or two; where

@@ -188,7 +188,7 @@ func (s *Store) pay(now int64, c *claim, d *ratelimit.Debit) (payment, ratelimit
 		}
 	}
 	if e.meter != nil && e.meter != m && e.asked != 0 { // the limit changed: what was read is of the old one
-		e.asked, e.full, e.warm = 0, 0, max(e.warm, now+period)
+		e.asked, e.full, e.part, e.warm = 0, 0, 0, max(e.warm, now+period)
 	}
 	e.meter, e.seen, c.wire = m, now, e.wire
 	switch {
@@ -256,7 +256,8 @@ func (s *Store) penalise(sh *shard, now int64, c *claim, e *entry) {
 		e.since = now
 	}
 	e.debt += n
-	e.full = max(e.full, now) + m.micros(n*m.interval)
+	debt := e.known(now) + n*m.interval
+	e.full, e.part = now+debt/m.scale, debt%m.scale
 	e.once = false
 	sh.list(c.name, e)
 }

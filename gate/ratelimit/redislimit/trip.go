@@ -265,7 +265,7 @@ func (s *Store) learnFrom(q *question) {
 // never lasts longer than a period.
 func (e *entry) learn(now int64, it *item, period int64) {
 	e.meter = it.meter
-	e.full = now + it.meter.micros(it.debt)
+	e.full, e.part = now+it.debt/it.meter.scale, it.debt%it.meter.scale
 	e.asked = now
 	e.warm = now + period
 	if it.meter.interval > 0 {

@@ -3,6 +3,7 @@ package redislimit
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -64,6 +65,9 @@ func hostPort(s, port string) (string, error) {
 	host, given, err := net.SplitHostPort(s)
 	if err != nil {
 		host, given = strings.Trim(s, "[]"), port
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+		host = "" // colons belong to IPv6 only
 	}
 	number, err := net.LookupPort("tcp", given)
 	if err != nil || number == 0 || host == "" || strings.ContainsAny(host, " []%/@") {
