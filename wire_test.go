@@ -234,3 +234,21 @@ func TestSignalsDoNotFollowTheWalk(t *testing.T) {
 		}
 	}
 }
+
+// The switch of Field and the list say the same.
+func TestDefaultAttemptHeadersAreTheSwitch(t *testing.T) {
+	for i, a := range DefaultAttemptHeaders {
+		var r Request
+		Signals{}.Read(http.Header{a.Name: {"5"}}, &r)
+		if r.Attempt != 5-a.Base {
+			t.Errorf("%s: attempt %d, want %d", a.Name, r.Attempt, 5-a.Base)
+		}
+		for _, later := range DefaultAttemptHeaders[i+1:] {
+			r = Request{}
+			Signals{}.Read(http.Header{a.Name: {"5"}, later.Name: {"9"}}, &r)
+			if r.Attempt != 5-a.Base {
+				t.Errorf("%s beside %s: attempt %d", a.Name, later.Name, r.Attempt)
+			}
+		}
+	}
+}

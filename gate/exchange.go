@@ -116,6 +116,9 @@ func (x *exchange) WriteHeader(status int) {
 	x.head()
 }
 
+// now reads the clock: a second reading needs no date, and costs less without.
+func (x *exchange) now() time.Time { return x.start.Add(time.Since(x.start)) }
+
 // head learns from the final status and lets the head leave.
 func (x *exchange) head() {
 	h := x.Header()
@@ -127,7 +130,7 @@ func (x *exchange) head() {
 		x.finish() // the head is all there is
 	case x.status == http.StatusSwitchingProtocols, isEventStream(h):
 		x.tell()
-		x.toStream(time.Now())
+		x.toStream(x.now())
 	default:
 		x.decorate(h)
 	}
@@ -146,7 +149,7 @@ func (x *exchange) tell() (hopeless bool) {
 		return false
 	}
 	x.told = true
-	now := time.Now()
+	now := x.now()
 	return x.d.HeadAt(now, x.outcome(now))
 }
 
@@ -156,7 +159,7 @@ func (x *exchange) decorate(h http.Header) {
 		return
 	}
 	hopeless := x.tell()
-	now := time.Now()
+	now := x.now()
 	v := overload.Decorate(h, x.status, &overload.Decoration{Now: now, Hopeless: hopeless, Body: x.held, Slot: x.slot})
 	if v == overload.Stop && !hopeless && x.result == comporta.ResultFailed {
 		x.result = comporta.ResultDeterministic // the service says so itself
@@ -181,7 +184,7 @@ func (x *exchange) outcome(now time.Time) comporta.Outcome {
 // slot books the instant for a failure that the service itself answered.
 func (x *exchange) slot(atLeast time.Duration) (time.Duration, []byte) {
 	x.booked = true
-	return x.d.turnedAwayAt(time.Now(), comporta.CapacityExhausted, atLeast)
+	return x.d.turnedAwayAt(x.now(), comporta.CapacityExhausted, atLeast)
 }
 
 // Write implements http.ResponseWriter. The permit goes back before the last
@@ -245,7 +248,7 @@ func (x *exchange) FlushError() error {
 		x.flows()
 	}
 	if x.r.GRPC && !x.stream && !x.finished && x.written > 0 {
-		if now := time.Now(); now.Sub(x.start) > grpcStreamAfter {
+		if now := x.now(); now.Sub(x.start) > grpcStreamAfter {
 			x.toStream(now)
 		}
 	}
@@ -264,7 +267,7 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	now := time.Now()
+	now := x.now()
 	if x.status == 0 {
 		x.status, x.result = http.StatusSwitchingProtocols, comporta.ResultSuccess
 		x.d.HeadAt(now, x.outcome(now))
@@ -303,7 +306,7 @@ func (x *exchange) finish() {
 	if x.body.settle() && x.result != comporta.ResultSuccess && !x.refused {
 		x.result = comporta.ResultAbandoned // its own body failed: no fault of the service
 	}
-	now := time.Now()
+	now := x.now()
 	x.d.FinishAt(now, x.outcome(now))
 }
 
@@ -330,7 +333,7 @@ func (x *exchange) close() {
 	}
 	x.finish()
 	if x.captures && x.returned && x.written >= x.length {
-		x.gate.detector.KeepAt(time.Now(), &x.r, x.d.digest, x.status, x.Header(), x.capture)
+		x.gate.detector.KeepAt(x.now(), &x.r, x.d.digest, x.status, x.Header(), x.capture)
 	}
 }
 
@@ -346,7 +349,7 @@ func (x *exchange) left() comporta.Result {
 func (x *exchange) correct(result comporta.Result) {
 	x.result = result
 	if x.finished {
-		now := time.Now()
+		now := x.now()
 		x.d.CorrectAt(now, x.outcome(now))
 	}
 }
@@ -369,7 +372,7 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 	if x.d.exempt {
 		return x.gate.contract
 	}
-	now := time.Now()
+	now := x.now()
 	x.d.Reason = ref.Reason
 	if !x.booked && ref.Retryable() && (ref.FromService || ref.Reason.Info().Slotted) {
 		x.booked = true

@@ -45,7 +45,7 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 		x.d.Await(req.Context())
 	}
 	if g.trace.Decided != nil {
-		now := time.Now()
+		now := x.now()
 		g.trace.Decided(now, &x.r, x.d.Decision, now.Sub(x.start))
 	}
 	if x.d.Action != comporta.ActionAdmit {
@@ -113,7 +113,12 @@ func hostOnly(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		host = host[:i]
 	}
-	return strings.ToLower(host) // does not allocate when it is lower case already
+	for i := range len(host) {
+		if c := host[i]; c >= 'A' && c <= 'Z' || c >= 0x80 {
+			return strings.ToLower(host)
+		}
+	}
+	return host
 }
 
 // peer reads the address of net/http's RemoteAddr; zero for anything else.

@@ -19,6 +19,11 @@ const program = "decision"
 // quotable is how many rounds make a minimum that may be quoted.
 const quotable = 10
 
+// handlerClients ask the two handlers: few enough for the caches, since the rival
+// looks at no client and would have nothing to miss. What a crowd costs is in the
+// figures of the whole decision.
+const handlerClients = 100
+
 // options are the flags. Fewer rounds or keys than the defaults are for trying
 // the program out: the targets mean the defaults.
 type options struct {
@@ -82,7 +87,7 @@ func measured(o *options) (*result, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	directory, err := r.addPairs(ctx, o.clients)
+	directory, err := r.addPairs(ctx, handlerClients)
 	if directory != "" {
 		defer os.RemoveAll(directory)
 	}
@@ -111,9 +116,14 @@ func (r *result) addDecisions(o *options) error {
 	if err != nil {
 		return err
 	}
+	door, err := newDoor(o.clients)
+	if err != nil {
+		return err
+	}
 	r.admit = &measure.Subject{Name: fmt.Sprintf("identity, repeat, admission and release, %d live fingerprints", o.live), Run: crowds[0].run}
-	r.refuse = &measure.Subject{Name: "refuse, with an instant and its ticket", Run: h.run, Tend: h.tend, Chunk: refusalChunk}
+	r.refuse = &measure.Subject{Name: "a refusal: decision, booking and ticket", Run: door.run, Tend: door.tend, Chunk: refusalChunk}
 	r.others = []*measure.Subject{
+		{Name: "the whole refusal, from signals to ticket", Run: h.run, Tend: h.tend, Chunk: refusalChunk},
 		{Name: "the whole decision and its release", Run: crowds[1].run},
 		{Name: "the whole decision, a client for every fingerprint", Run: crowds[2].run},
 	}
