@@ -53,7 +53,7 @@ vuln: bin/govulncheck ## known vulnerabilities, where their database can be reac
 
 .PHONY: bench-decision
 bench-decision: ## the decision's cost against its targets, and against like libraries
-	cd bench && $(GO) run ./decision
+	cd bench && $(GO) run ./decision $(ARGS)
 
 .PHONY: golden
 golden: ## rewrite the golden files and show what changed
