@@ -32,8 +32,25 @@ func (c *Calendar) BookAt(now time.Time, r *comporta.Request, reason comporta.Re
 // refused together still return one after the other. An instant that was given
 // before stays.
 func (c *Calendar) BookAfterAt(now time.Time, r *comporta.Request, reason comporta.Reason, load Load, atLeast time.Duration) Booking {
+	c.state.refused(r, reason, load)
+	return c.bookAt(now, r, atLeast)
+}
+
+// BookAnsweredAt is BookAfterAt for a request that had been admitted, and that the
+// service then refused itself. It was counted as a newcomer when it entered, and
+// is not again; the slot that it redeemed counts as refused and no more as served.
+func (c *Calendar) BookAnsweredAt(now time.Time, r *comporta.Request, load Load, atLeast time.Duration) Booking {
 	s := c.state
-	s.refused(r, reason, load)
+	s.note(load)
+	if st := r.Slot.State; st == comporta.SlotRedeemed || st == comporta.SlotAged {
+		s.redeemedIn.Add(-1)
+		s.redeemedOut.Add(1)
+	}
+	return c.bookAt(now, r, atLeast)
+}
+
+func (c *Calendar) bookAt(now time.Time, r *comporta.Request, atLeast time.Duration) Booking {
+	s := c.state
 	s.rollAt(now)
 	if r.Slot.Operation == 0 {
 		r.Slot.Operation = s.operation(r)

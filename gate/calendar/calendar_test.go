@@ -398,7 +398,10 @@ func (h *house) rate(perSecond float64) {
 	h.state.mu.Lock()
 	defer h.state.mu.Unlock()
 	h.state.limit.Store(int64(h.load.Limit))
-	h.state.mu.best[0] = perSecond
+	for i := range muWindow - 1 {
+		h.state.mu.full[i] = work{answers: 100 * perSecond, held: 100, busy: 100 * perSecond, seconds: 100}
+	}
+	h.state.mu.next = muWindow - 1
 	h.state.second.Store(h.now.Unix())
 	h.state.publish(h.now)
 }

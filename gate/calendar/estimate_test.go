@@ -10,8 +10,12 @@ import (
 
 var answered = comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: 100 * time.Millisecond}
 
-// second lets n originals in and answers them, spread over one second.
+// second lets n originals in and answers them, spread over one second. In a full
+// house each of them took what n answers a second leave for one.
 func (h *house) second(n int, o comporta.Outcome, load Load) {
+	if load.Inflight >= load.Limit && !o.Stream {
+		o.Latency = time.Second * time.Duration(load.Limit) / time.Duration(n)
+	}
 	step := time.Second / time.Duration(n+1)
 	for i := range n {
 		h.later(step)
@@ -96,20 +100,20 @@ func TestDrain(t *testing.T) {
 func TestSpare(t *testing.T) {
 	full := Load{Inflight: 40, Limit: 40}
 	h := newHouse(t, Config{})
-	for range 40 {
+	for range 120 {
 		h.second(60, answered, full)
 		for i := range 20 { // believed originals that found no room want to be served, too
 			h.refuse(ask(client(1000+i+int(h.now.Unix())*100, comporta.ClassProven), 1))
 		}
 	}
 	e := h.state.Estimates()
-	if math.Abs(e.Fresh-80) > 2 || e.Drain != 60 {
+	if math.Abs(e.Fresh-80) > 2 || math.Abs(e.Drain-60) > 0.1 {
 		t.Errorf("fresh %.1f/s, drain %.1f/s, want 80 and 60", e.Fresh, e.Drain)
 	}
-	if want := 0.05 * 60; math.Abs(e.Spare-want) > 0.01 {
+	if want := 0.05 * 60; math.Abs(e.Spare-want) > 0.02 {
 		t.Errorf("spare %.1f/s, want the least, %.1f", e.Spare, want)
 	}
-	for range 40 {
+	for range 120 {
 		h.second(60, answered, full)
 		for i := range 20 {
 			h.refuse(ask(client(1000+i+int(h.now.Unix())*100, comporta.ClassAnonymous), 1))
@@ -175,7 +179,7 @@ func TestFeedback(t *testing.T) {
 		t.Errorf("factor %v: what an operator sheds made places dearer", factor())
 	}
 	for range 20 {
-		redeem(0, 10)
+		redeem(0, 20)
 	}
 	if factor() != 4 {
 		t.Errorf("factor %v, want at most 4", factor())
@@ -241,5 +245,28 @@ func TestAverage(t *testing.T) {
 	a.add(20, 0.2, 0.8)
 	if v := a.value(0); v < 15 || v > 16 {
 		t.Errorf("%v", v)
+	}
+}
+
+// What the service refuses itself is counted once: the newcomer when it entered,
+// the slot as refused.
+func TestBookAnsweredAt_CountsOnce(t *testing.T) {
+	h := newHouse(t, Config{})
+	h.rate(10)
+	fresh := ask(client(1, comporta.ClassProven), 1)
+	h.LookAt(h.now, fresh)
+	h.AdmittedAt(h.now, fresh)
+	b := h.BookAnsweredAt(h.now, fresh, h.load, 3*time.Second)
+	if n := h.state.arrivals.Load(); n != 1 || b.Due.Sub(h.now) < 3*time.Second {
+		t.Errorf("%d arrivals of one request, wait %v", n, b.Due.Sub(h.now))
+	}
+	h.later(b.Due.Sub(h.now))
+	h.want(fresh, comporta.SlotRedeemed)
+	h.state.rollAt(h.now)
+	h.state.forget()
+	h.AdmittedAt(h.now, fresh)
+	again := h.BookAnsweredAt(h.now, fresh, h.load, 0)
+	if in, out := h.state.redeemedIn.Load(), h.state.redeemedOut.Load(); in != 0 || out != 1 || !again.Fresh {
+		t.Errorf("one redeemed slot: %d served, %d refused, %+v", in, out, again)
 	}
 }

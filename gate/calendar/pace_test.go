@@ -58,6 +58,33 @@ func TestCase_Overload_D29_NoConstantRetryAfter(t *testing.T) {
 	}
 }
 
+// cases/overload.md 29, where the free capacity is not given but learned, from a
+// minute of more than it can do.
+func TestCase_Overload_D29_LearnedRate(t *testing.T) {
+	s := newService(t, 10, comporta.ClassProven, exponential(200*time.Millisecond)) // 50/s
+	for range 60 {
+		for j := range 60 {
+			s.come(time.Duration(j)*16*time.Millisecond, 1)
+		}
+		s.run(time.Second)
+	}
+	s.run(30 * time.Minute) // everybody comes home, and nobody new
+	e := s.state.Estimates()
+	if e.Drain < 45 || e.Drain > 50*luck {
+		t.Fatalf("learned %+v, the service does 50/s", e)
+	}
+	histogram := perSecond{}
+	for i := range 1000 {
+		s.now = s.now.Add(time.Millisecond / 2)
+		s.load = Load{10, 10}
+		b, _ := s.refuse(ask(client(1_000_000+i, comporta.ClassProven), 1))
+		histogram.add(b.Due)
+	}
+	if most := histogram.most(); float64(most) > 1.3*50*0.95*luck || len(histogram) > 30 {
+		t.Errorf("%d return in one second, within %d seconds; %+v", most, len(histogram), s.state.Estimates())
+	}
+}
+
 // cases/overload.md 27: the wait is known to the millisecond, and is never 0: the
 // header and the body can both be made of it.
 func TestCase_Overload_D27_NeverZero(t *testing.T) {

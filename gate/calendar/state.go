@@ -11,7 +11,7 @@ import (
 
 // Sizes of a State, in bytes.
 const (
-	DefaultStateBytes = 16 << 20
+	DefaultStateBytes = 8 << 20
 	MinStateBytes     = 2 << 20
 )
 
@@ -21,8 +21,8 @@ const (
 //
 // One half of the bytes holds the instants (16 bytes each), a quarter the
 // believed identities and a quarter the networks of the rest (104 bytes each).
-// With the default 16 MiB that is about 500,000 instants, 38,000 identities and
-// 38,000 networks.
+// With the default 8 MiB that is about 250,000 instants, 19,000 identities and
+// 19,000 networks.
 type State struct {
 	seed hash.Seed
 
