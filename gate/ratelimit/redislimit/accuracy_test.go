@@ -135,10 +135,10 @@ func TestCase_26_TrafficMovesToOneNode(t *testing.T) {
 // cases/ratelimit.md 20: the clocks of nodes measure spans only.
 func TestCase_20_ClockSkew(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
-	stores := fleetOf(t, 3, Config{Redis: o})
-	skews := []time.Duration{0, time.Minute, -time.Minute}
-	for i, s := range stores {
-		s.clock = func() time.Time { return time.Now().Add(skews[i]) }
+	var stores []*Store
+	common := Config{Redis: o, Nodes: 3, Prefix: prefix()}
+	for _, skew := range []time.Duration{0, time.Minute, -time.Minute} {
+		stores = append(stores, openAt(t, common, func() time.Time { return time.Now().Add(skew) }))
 	}
 	p := policyOf(t, stores, ratelimit.Policy{Name: "p", Limit: perSecond(20, 20)})
 	began := time.Now()
@@ -256,7 +256,7 @@ func TestSentinelFailover(t *testing.T) {
 		spend()
 	}
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: o.Addrs[0]})
-	defer sentinel.Close() //nolint:errcheck // the test is over
+	defer sentinel.Close() // the test is over
 	before, err := sentinel.GetMasterAddrByName(t.Context(), o.MasterName).Result()
 	if err != nil {
 		t.Fatal(err)

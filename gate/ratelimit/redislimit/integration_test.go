@@ -8,14 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,70 +20,6 @@ import (
 	"github.com/comporta/comporta/gate/ratelimit"
 	"github.com/comporta/comporta/gate/ratelimit/limittest"
 )
-
-// where reads the address of a service that test/services started.
-func where(tb testing.TB, name string) redis.UniversalOptions {
-	tb.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		tb.Skipf("%s is not set: run `make integration`", name)
-	}
-	o, err := ParseURL(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return o
-}
-
-var prefixes atomic.Int64
-
-// prefix is one that nobody else uses.
-func prefix() string {
-	return fmt.Sprintf("test:%d:%d:%d", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
-}
-
-// open makes a store for tests that are not about its budget: the machine is
-// busy, and 20 ms are soon over.
-func open(tb testing.TB, c Config) *Store {
-	tb.Helper()
-	orDefault(&c.Timeout, maxTimeout)
-	orDefault(&c.Prefix, prefix())
-	s, err := New(tb.Context(), c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil && !errors.Is(err, ErrUnavailable) {
-			tb.Log(err) // its Redis may be gone
-		}
-	})
-	return s
-}
-
-func policyOf(tb testing.TB, stores []*Store, p ratelimit.Policy) *ratelimit.Policy {
-	tb.Helper()
-	made, err := ratelimit.NewPolicy(p)
-	for _, s := range stores {
-		if err == nil {
-			err = s.Prepare(time.Now(), made)
-		}
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return made
-}
-
-func perSecond(n, burst int64) ratelimit.Limit {
-	return ratelimit.Limit{Rate: ratelimit.Rate{Count: n, Per: time.Second}, Burst: burst}
-}
-
-// take is one request on one key.
-func (s *Store) take(p *ratelimit.Policy, key string, n int64) (bool, ratelimit.Result, error) {
-	debits, results := [1]ratelimit.Debit{{Policy: p, Key: []byte(key), Cost: n, Believed: true}}, [1]ratelimit.Result{}
-	ok, err := s.Take(context.Background(), s.clock(), debits[:], results[:])
-	return ok, results[0], err
-}
 
 func TestRedisIsAStore(t *testing.T) {
 	for _, name := range []string{"URL", "CLUSTER", "SENTINEL"} {
@@ -106,7 +38,7 @@ func TestRedisIsAStore(t *testing.T) {
 func TestCase_18_ScriptAgreesWithModel(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	client := redis.NewUniversalClient(&o)
-	t.Cleanup(func() { _ = client.Close() }) //nolint:errcheck // the test is over
+	t.Cleanup(func() { _ = client.Close() }) // the test is over
 	clock := newClock()
 	model := newServer(clock.Now)
 	// The script's clock is a key, so that both see the same instant.
@@ -312,62 +244,8 @@ func flush(t *testing.T, client redis.UniversalClient) {
 	}
 }
 
-// proxy stands between a store and its Redis, and loses answers.
-type proxy struct {
-	net.Listener
-	to   string
-	mute atomic.Bool // requests arrive, answers do not
-}
-
-func newProxy(t *testing.T, to string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{Listener: l, to: to}
-	t.Cleanup(func() { _ = l.Close() }) //nolint:errcheck // the test is over
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(in)
-		}
-	}()
-	return p
-}
-
-func (p *proxy) serve(in net.Conn) {
-	out, err := net.Dial("tcp", p.to)
-	if err != nil {
-		_ = in.Close() //nolint:errcheck // nothing was said
-		return
-	}
-	pipe := func(from, to net.Conn, mute func() bool) {
-		defer func() { _, _ = from.Close(), to.Close() }() //nolint:errcheck // either end may have gone
-		buf := make([]byte, 1<<14)
-		for {
-			n, err := from.Read(buf)
-			if err != nil {
-				return
-			}
-			if mute() {
-				continue
-			}
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}
-	go pipe(in, out, func() bool { return false })
-	pipe(out, in, p.mute.Load)
-}
-
 // cases/ratelimit.md 24: a debit whose answer was lost is not sent again. The
-// counter is 1, not 2, also with the client of a cluster, which repeats what it
-// may.
+// counter is 1, not 2.
 func TestCase_24_IndeterminateIsNotReplayed(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	p := newProxy(t, o.Addrs[0])
@@ -432,84 +310,6 @@ func TestCase_32_StaleNodes(t *testing.T) {
 	if n := s.client.ZCard(t.Context(), s.config.Prefix+":{nodes}").Val(); n != 1 {
 		t.Errorf("%d nodes are left", n)
 	}
-}
-
-// until waits for what another process or goroutine does.
-func until(tb testing.TB, what string, met func() bool) {
-	tb.Helper()
-	tick, end := time.NewTicker(2*time.Millisecond), time.NewTimer(15*time.Second)
-	defer tick.Stop()
-	defer end.Stop()
-	for !met() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			tb.Fatalf("never: %s", what)
-		}
-	}
-}
-
-// own starts a Redis of this test, which may be killed.
-type own struct {
-	addr string
-	dir  string
-	cmd  *exec.Cmd
-}
-
-func startOwn(tb testing.TB) *own {
-	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		tb.Skip("redis-server is not installed: run `make integration`")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	o := &own{addr: l.Addr().String(), dir: tb.TempDir()}
-	if err := l.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	o.start(tb)
-	tb.Cleanup(func() { o.kill() })
-	return o
-}
-
-func (o *own) start(tb testing.TB) {
-	tb.Helper()
-	_, port, err := net.SplitHostPort(o.addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	o.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", o.dir)
-	if err := o.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	until(tb, "redis-server answers", func() bool {
-		c, err := net.Dial("tcp", o.addr)
-		if err == nil {
-			_ = c.Close() //nolint:errcheck // it was there
-		}
-		return err == nil
-	})
-}
-
-func (o *own) kill() {
-	_, _ = o.cmd.Process.Kill(), o.cmd.Wait() //nolint:errcheck // it may have ended
-}
-
-func (o *own) signal(tb testing.TB, sig syscall.Signal) {
-	tb.Helper()
-	if err := o.cmd.Process.Signal(sig); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// envInt reads a number that makes a test longer.
-func envInt(name string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
-	}
-	return otherwise
 }
 
 // Sixty-four callers against one Redis, on keys that fit and on many that come

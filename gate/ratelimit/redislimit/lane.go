@@ -112,25 +112,30 @@ func (s *Store) enqueue(l *lane, q *question) error {
 	return nil
 }
 
-// next takes what queued since the last flight. An empty batch ends the flights.
+// next takes what queued since the last flight, up to a number of items. An empty
+// batch ends the flights.
 func (l *lane) next(most int) []*question {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), most)
+	n := 0
+	for items := 0; n < len(l.queue); n++ {
+		if items += len(l.queue[n].items); items > most && n > 0 {
+			break
+		}
+	}
 	if n == 0 {
 		l.busy = false
 		return nil
 	}
-	taken := append(l.spare[:0], l.queue[:n]...)
-	l.spare = taken
+	l.spare = append(l.spare[:0], l.queue[:n]...)
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
-	return taken
+	return l.spare
 }
 
-// maxBatch bounds how long one script keeps the server from others: about a
-// millisecond.
+// maxBatch bounds the items of one script, and so how long it keeps the server
+// from others: about a millisecond. It is far below what Lua can unpack.
 const maxBatch = 256
 
 // fly makes round trips until nothing is queued.

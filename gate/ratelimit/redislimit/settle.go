@@ -152,7 +152,7 @@ func (s *Store) settleAll(ctx context.Context, now int64, debits []ratelimit.Deb
 		sent = append(sent, q)
 	}
 	for _, q := range sent {
-		if err = s.wait(ctx, q); err != nil {
+		if err := s.wait(ctx, q); err != nil {
 			return err
 		}
 	}

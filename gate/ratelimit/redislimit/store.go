@@ -44,6 +44,8 @@ type Store struct {
 	lastBeat heartbeat // written by New, then by keepHouse only
 }
 
+var _ ratelimit.Store = (*Store)(nil)
+
 // registry is the policies that are known. It is replaced as a whole.
 type registry struct {
 	byPolicy map[*ratelimit.Policy]*meter
@@ -63,13 +65,15 @@ var takes, beats = newScript(takeScript), newScript(beatScript)
 // New makes a store and beats once, for as long as ctx and the timeout for
 // connecting allow. A Redis that does not answer is no error: the failure modes
 // of the rules hold until it does. The error joins every problem of c.
-func New(ctx context.Context, c Config) (*Store, error) {
+func New(ctx context.Context, c Config) (*Store, error) { return connect(ctx, c, time.Now) }
+
+func connect(ctx context.Context, c Config, clock func() time.Time) (*Store, error) {
 	c = c.withDefaults()
 	lanes := 1
 	if c.Redis.IsClusterMode {
 		lanes = clusterLanes
 	}
-	s, err := newStore(c, lanes, time.Now)
+	s, err := newStore(c, lanes, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +81,9 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	s.ask = s.askRedis
 	first, cancel := context.WithTimeout(ctx, max(time.Second, c.Timeout))
 	defer cancel()
-	s.beat(first, false) //nolint:errcheck // the next one tells, and counts it
+	if s.beat(first, false) != nil {
+		s.tally.missed.Add(1)
+	}
 	s.stopped.Go(s.keepHouse)
 	return s, nil
 }
@@ -96,11 +102,11 @@ func newStore(c Config, lanes int, clock func() time.Time) (*Store, error) {
 			changed(now, change)
 		}
 	}
-	var err error
-	s.breaker, err = breaker.New(c.Breaker)
-	if err = errors.Join(c.check(), err); err != nil {
-		return nil, err
+	guard, err := breaker.New(c.Breaker)
+	if problems := errors.Join(c.check(), err); problems != nil {
+		return nil, problems
 	}
+	s.breaker = guard
 	if s.config.Node == "" {
 		s.config.Node = rand.Text()
 	}

@@ -50,12 +50,12 @@ func (s *Store) Take(ctx context.Context, now time.Time, debits []ratelimit.Debi
 	}
 	granted, questions := true, false
 	for i := range claims {
-		c := &claims[i]
-		c.paid, results[i] = s.pay(at, c, &debits[i])
+		c, d, r := &claims[i], &debits[i], &results[i] //nolint:gosec // all are as long as debits
+		c.paid, *r = s.pay(at, c, d.Key, d.Believed)
 		switch {
 		case c.paid == asking:
 			questions = true
-		case !results[i].Allowed:
+		case !r.Allowed:
 			granted = c.meter.deny() && granted
 		}
 		if !granted {
@@ -163,7 +163,7 @@ func (e *entry) denies(now, period, n int64) bool {
 }
 
 // pay decides on one debit from what this node knows, or says that Redis must.
-func (s *Store) pay(now int64, c *claim, d *ratelimit.Debit) (payment, ratelimit.Result) {
+func (s *Store) pay(now int64, c *claim, key []byte, believed bool) (payment, ratelimit.Result) {
 	m, period := c.meter, s.memory.period
 	if c.cost > m.burst || m.burst == 0 {
 		return unpaid, ratelimit.Result{Never: true}
@@ -176,11 +176,11 @@ func (s *Store) pay(now int64, c *claim, d *ratelimit.Debit) (payment, ratelimit
 	if fresh {
 		if e = s.memory.admit(sh, now, c.name); e == nil {
 			s.tally.crowded.Add(1)
-			c.wire = nameOf(m.label, d.Key)
+			c.wire = nameOf(m.label, key)
 			return asking, ratelimit.Result{}
 		}
-		e.wire = nameOf(m.label, d.Key)
-		e.once = !d.Believed
+		e.wire = nameOf(m.label, key)
+		e.once = !believed
 	} else if c.cost > 0 {
 		s.memory.age(now, period, e)
 		if e.once = false; e.debt > 0 {

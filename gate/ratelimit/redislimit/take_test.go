@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/comporta/comporta"
-	"github.com/comporta/comporta/breaker"
 	"github.com/comporta/comporta/gate/ratelimit"
 )
 
@@ -146,8 +144,7 @@ func TestCase_30_FloodOfInventedKeys(t *testing.T) {
 	}
 	n.take("real", 3)
 	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	collect(&before)
 	const flood = 200_000
 	for i := range flood {
 		if _, _, err := n.tryTake(fmt.Sprint("invented", i), 1, false); err != nil {
@@ -162,8 +159,7 @@ func TestCase_30_FloodOfInventedKeys(t *testing.T) {
 		}
 	}
 	n.settled()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
+	collect(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
 		t.Errorf("memory grew by %d bytes", grown)
 	}
@@ -176,6 +172,12 @@ func TestCase_30_FloodOfInventedKeys(t *testing.T) {
 	if n.StatsAt(c.Now()).ForgottenUnits == 0 {
 		t.Error("evictions are not counted")
 	}
+}
+
+// collect reads how much memory is in use.
+func collect(m *runtime.MemStats) {
+	runtime.GC() //nolint:revive // what is garbage does not count
+	runtime.ReadMemStats(m)
 }
 
 // cases/ratelimit.md 26 in virtual time: nodes, callers and moments at random;
@@ -285,202 +287,6 @@ func TestPenaltyKeepsOut(t *testing.T) {
 	}
 }
 
-// A batch takes what queued while the one before was under way: no timer, one
-// round trip for a crowd.
-func TestNaturalBatching(t *testing.T) {
-	c := newClock()
-	v := newServer(c.Now)
-	n := newNode(t, v, c, Config{}, ratelimit.Policy{Limit: per(1000, time.Hour, 1000)})
-	enter, leave := make(chan int, 8), make(chan struct{})
-	n.ask = func(ctx context.Context, lane int, keys []string, numbers []byte) (string, error) {
-		enter <- len(keys)
-		<-leave
-		return v.ask(ctx, lane, keys, numbers)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { n.take("first", 2) })
-	if keys := <-enter; keys != 1 {
-		t.Errorf("the first flight has %d keys", keys)
-	}
-	for i := range 40 {
-		wg.Go(func() { n.take(fmt.Sprint("k", i), 2) })
-	}
-	for n.queued() < 40 {
-		runtime.Gosched()
-	}
-	leave <- struct{}{}
-	if keys := <-enter; keys != 40 {
-		t.Errorf("the second flight has %d keys, want 40", keys)
-	}
-	close(leave)
-	wg.Wait()
-	if st := n.StatsAt(c.Now()); st.Trips != 2 || st.Asked != 41 {
-		t.Errorf("%d trips for %d questions", st.Trips, st.Asked)
-	}
-}
-
-func (s *Store) queued() (n int) {
-	for i := range s.lanes {
-		s.lanes[i].mu.Lock()
-		n += len(s.lanes[i].queue)
-		s.lanes[i].mu.Unlock()
-	}
-	return n
-}
-
-// The queue is bounded, and callers that leave are not sent.
-func TestQueueIsBoundedAndLateCallersLeave(t *testing.T) {
-	c := newClock()
-	v := newServer(c.Now)
-	n := newNode(t, v, c, Config{Queue: minQueue}, ratelimit.Policy{Limit: per(1000, time.Hour, 1000)})
-	enter, leave := make(chan struct{}, 8), make(chan struct{})
-	n.ask = func(ctx context.Context, lane int, keys []string, numbers []byte) (string, error) {
-		enter <- struct{}{}
-		<-leave
-		return v.ask(ctx, lane, keys, numbers)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { n.take("first", 2) })
-	<-enter
-	ctx, cancel := context.WithCancelCause(t.Context())
-	gone := errors.New("the client is gone")
-	for i := range minQueue {
-		wg.Go(func() {
-			debits := []ratelimit.Debit{{Policy: n.policy, Key: fmt.Append(nil, "k", i), Cost: 2}}
-			if _, err := n.Take(ctx, c.Now(), debits, make([]ratelimit.Result, 1)); !errors.Is(err, gone) || !errors.Is(err, ErrUnavailable) {
-				t.Errorf("who left is told %v", err)
-			}
-		})
-	}
-	for n.queued() < minQueue {
-		runtime.Gosched()
-	}
-	if _, _, err := n.tryTake("late", 2, true); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a full queue says %v", err)
-	}
-	cancel(gone)
-	for n.StatsAt(c.Now()).Late < minQueue {
-		runtime.Gosched()
-	}
-	close(leave)
-	wg.Wait()
-	n.settled()
-	if st := n.StatsAt(c.Now()); st.Busy != 1 || st.Asked != 1 || len(v.keys) != 1 {
-		t.Errorf("%+v, %d keys", st, len(v.keys))
-	}
-	if n.take("k0", 2); n.pinned() != 0 {
-		t.Errorf("%d entries are still held by questions", n.pinned())
-	}
-}
-
-func (s *Store) pinned() (n int) {
-	for i := range s.memory.shards {
-		for j := range s.memory.shards[i].entries {
-			n += int(s.memory.shards[i].entries[j].asking)
-		}
-	}
-	return n
-}
-
-// cases/ratelimit.md 22: the three modes, as the rules of a limiter have them.
-func TestCase_22_FailureModes(t *testing.T) {
-	c := newClock()
-	v := newServer(c.Now)
-	v.down = true
-	for _, mode := range []ratelimit.FailureMode{ratelimit.FailOpen, ratelimit.FailClosed, ratelimit.FailLocal} {
-		t.Run(mode.String(), func(t *testing.T) {
-			table, err := ratelimit.NewTable(ratelimit.MinKeys)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := ratelimit.New(c.Now(), ratelimit.Config{
-				Stores: map[string]ratelimit.Store{"shared": fake(t, v, Config{})},
-				Rules: []ratelimit.Rule{{
-					Name: "api", Limit: per(40, time.Hour, 40), Cost: 10, Store: "shared", OnFailure: mode, LocalShare: 0.25, NoAggregates: true,
-					Key: ratelimit.Key{},
-				}},
-			}, table)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := &comporta.Request{Method: "GET", Path: "/"}
-			r.Client.Name, r.Client.Class = "ana", comporta.ClassVerified
-			admitted, reason := 0, comporta.ReasonNone
-			var verdict ratelimit.Verdict
-			for range 20 {
-				if l.TakeAt(t.Context(), c.Now(), r, &verdict) {
-					admitted++
-				} else {
-					reason = verdict.Reason
-				}
-			}
-			want := map[ratelimit.FailureMode]int{ratelimit.FailOpen: 20, ratelimit.FailClosed: 0, ratelimit.FailLocal: 1}[mode]
-			why := map[ratelimit.FailureMode]comporta.Reason{
-				ratelimit.FailClosed: comporta.LimiterUnavailable, ratelimit.FailLocal: comporta.RateLimited,
-			}[mode]
-			// What a node may grant before it asks, it grants: one cost of 10 is above it.
-			if admitted != want || reason != why {
-				t.Errorf("%d admitted, %v; want %d, %v", admitted, reason, want, why)
-			}
-		})
-	}
-}
-
-// The breaker opens, probes, closes; then half grants for a period.
-func TestOutageAndReturn(t *testing.T) {
-	c := newClock()
-	v := newServer(c.Now)
-	n := newNode(t, v, c, Config{Breaker: breakerWithoutJitter()}, ratelimit.Policy{Limit: per(100, time.Hour, 100)})
-	for n.take("k", 20) {
-	}
-	v.mu.Lock()
-	v.down, v.keys = true, map[string]held{}
-	v.mu.Unlock()
-	for i := range 10 {
-		if _, _, err := n.tryTake(fmt.Sprint("x", i), 60, true); !errors.Is(err, ErrUnavailable) {
-			t.Fatal(err)
-		}
-	}
-	st := n.StatsAt(c.Now())
-	if st.Errors+st.Refused != 10 || st.Refused < 4 { // half of the calls have to fail
-		t.Errorf("%d calls failed and %d were refused", st.Errors, st.Refused)
-	}
-	var unavailable *UnavailableError
-	if _, _, err := n.tryTake("x", 60, true); !errors.As(err, &unavailable) || unavailable.RetryAfter <= 0 {
-		t.Errorf("an open breaker says %v", err)
-	}
-	v.mu.Lock()
-	v.down = false
-	v.mu.Unlock()
-	c.Advance(400 * time.Millisecond)
-	if n.take("a", 10); !n.learning() {
-		t.Fatal("grants are not halved")
-	}
-	if n.take("fresh", 60) || !n.take("fresh", 50) {
-		t.Error("a bucket that Redis may have forgotten is not half full")
-	}
-	c.Advance(time.Second)
-	if n.learning() || !n.take("later", 60) {
-		t.Error("grants are still halved")
-	}
-}
-
-// A call whose answer is lost is an error, and is never sent again.
-func TestCase_24_LostAnswerIsNotReplayed(t *testing.T) {
-	c := newClock()
-	v := newServer(c.Now)
-	n := newNode(t, v, c, Config{}, ratelimit.Policy{Limit: per(100, time.Hour, 100)})
-	v.lose = true
-	if _, _, err := n.tryTake("k", 60, true); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
-	v.lose = false
-	c.Advance(time.Millisecond)
-	if _, r, err := n.tryTake("k", 0, true); err != nil || r.Remaining != 40 || v.calls != 2 {
-		t.Errorf("%+v left after %d calls, %v", r, v.calls, err)
-	}
-}
-
 // A rule that denies in another slot: what the first slot granted comes back.
 func TestSlotsGiveBack(t *testing.T) {
 	c := newClock()
@@ -534,7 +340,7 @@ func TestConcurrentTakesSettle(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(g), 1)) //nolint:gosec // a schedule, no secret
+			r := rand.New(rand.NewPCG(uint64(g), 1))
 			for range 2000 {
 				k := r.IntN(len(admitted))
 				if ok, _, err := n.tryTake(fmt.Sprint("k", k), 1, true); err != nil {
@@ -568,36 +374,27 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	}
 	debits, results := []ratelimit.Debit{{Policy: n.policy, Key: []byte("hot"), Cost: 1}}, make([]ratelimit.Result, 1)
 	now := c.Now()
-	if allocs := testing.AllocsPerRun(200, func() {
-		if ok, err := n.Take(context.Background(), now, debits, results); !ok || err != nil {
-			t.Fatal(ok, err)
+	free := func(what string, want bool, before func()) {
+		t.Helper()
+		allocs := testing.AllocsPerRun(200, func() {
+			before()
+			if ok, err := n.Take(context.Background(), now, debits, results); ok != want || err != nil {
+				t.Fatal(ok, err)
+			}
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations", what, allocs)
 		}
-	}); allocs != 0 {
-		t.Errorf("a unit of a lease: %v allocations", allocs)
 	}
+	free("a unit of a lease", true, func() {})
 	for n.take("empty", 9_000_000) {
 	}
 	debits[0].Key, debits[0].Cost = []byte("empty"), 9_000_000
-	if allocs := testing.AllocsPerRun(200, func() {
-		if ok, err := n.Take(context.Background(), now, debits, results); ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}); allocs != 0 {
-		t.Errorf("a denial from memory: %v allocations", allocs)
-	}
+	free("a denial from memory", false, func() {})
 	i, key := 0, make([]byte, 8)
 	debits[0].Key, debits[0].Cost = key, 1
-	if allocs := testing.AllocsPerRun(200, func() {
+	free("a cold key", true, func() {
 		i++
 		key[0], key[1] = byte(i), byte(i>>8)
-		if ok, err := n.Take(context.Background(), now, debits, results); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}); allocs != 0 {
-		t.Errorf("a cold key: %v allocations", allocs)
-	}
-}
-
-func breakerWithoutJitter() breaker.Config {
-	return breaker.Config{Rand: func() float64 { return 0 }}
+	})
 }

@@ -1,10 +1,12 @@
 package redislimit
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -21,7 +23,7 @@ import (
 func ParseURL(s string) (redis.UniversalOptions, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
-		return redis.UniversalOptions{}, fmt.Errorf("redislimit: the address has no scheme: write it like redis://127.0.0.1:6379/0")
+		return redis.UniversalOptions{}, errors.New("redislimit: the address has no scheme: write it like redis://127.0.0.1:6379/0")
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	if base != "redis" && base != "rediss" || kind != "" && kind != "cluster" && kind != "sentinel" {
@@ -33,7 +35,7 @@ func ParseURL(s string) (redis.UniversalOptions, error) {
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if strings.ContainsAny(rest, "?#") {
-		return redis.UniversalOptions{}, fmt.Errorf("redislimit: the address has parameters: only user, hosts and path are read")
+		return redis.UniversalOptions{}, errors.New("redislimit: the address has parameters: only user, hosts and path are read")
 	}
 	var o redis.UniversalOptions
 	port := "6379"
@@ -50,7 +52,8 @@ func ParseURL(s string) (redis.UniversalOptions, error) {
 	if err := parsePath(&o, kind, path); err != nil {
 		return redis.UniversalOptions{}, err
 	}
-	return o, parseUser(&o, base, userinfo)
+	err := parseUser(&o, base, userinfo)
+	return o, err
 }
 
 // cutLast cuts around the last sep; without one everything is after it.
@@ -69,11 +72,11 @@ func hostPort(s, port string) (string, error) {
 	if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
 		host = "" // colons belong to IPv6 only
 	}
-	number, err := net.LookupPort("tcp", given)
+	number, err := strconv.ParseUint(given, 10, 16)
 	if err != nil || number == 0 || host == "" || strings.ContainsAny(host, " []%/@") {
 		return "", fmt.Errorf("redislimit: %q is no host with a port: write it like 127.0.0.1:6379", s)
 	}
-	return net.JoinHostPort(host, fmt.Sprint(number)), nil
+	return net.JoinHostPort(host, strconv.FormatUint(number, 10)), nil
 }
 
 // parsePath reads the database, and before it the master's name that Sentinels
@@ -88,7 +91,7 @@ func parsePath(o *redis.UniversalOptions, kind, path string) error {
 		return nil
 	case "sentinel":
 		if o.MasterName, path, _ = strings.Cut(path, "/"); o.MasterName == "" {
-			return fmt.Errorf("redislimit: the master has no name: write it after the hosts, like redis+sentinel://host:26379/mymaster")
+			return errors.New("redislimit: the master has no name: write it after the hosts, like redis+sentinel://host:26379/mymaster")
 		}
 	default:
 		if len(o.Addrs) > 1 {
