@@ -98,7 +98,8 @@ var Rules = []Rule{
 		Package: "storm/sim", Words: append(slices.Clip(words), "storm", "gate/...", "client/..."), Libraries: []string{"go.yaml.in/yaml"},
 		Why: "the simulator drives the cores that serve real traffic",
 	},
-	{Package: "cmd/...", Words: []string{"..."}, Libraries: []string{"github.com/prometheus"}, Why: wiring},
+	{Package: "storm/sim/report", Words: append(slices.Clip(words), "storm/..."), Why: "it draws what the simulator found, and simulates nothing"},
+	{Package: "cmd/...", Words: []string{"..."}, Libraries: []string{"github.com/prometheus", "go.yaml.in/yaml"}, Why: wiring},
 	{Package: "test/...", Words: []string{"..."}, Why: "integration tests speak to the binary"},
 	{Package: "examples/...", Words: []string{"..."}, Why: "examples show the module and no library"},
 }
