@@ -1,0 +1,5 @@
+//go:build race
+
+package retryafter
+
+const raceEnabled = true
