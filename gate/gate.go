@@ -390,9 +390,9 @@ func (d *Decision) AppendTicket(dst []byte) []byte {
 // turnedAwayAt is refuseAt for a request that had been admitted: the service, or
 // the proxy before it, says no. It books the instant of the return, not earlier
 // than the service wants, and remembers why. FinishAt files the outcome.
-func (d *Decision) turnedAwayAt(now time.Time, reason comporta.Reason, atLeast time.Duration) (wait time.Duration, ticket []byte) {
+func (d *Decision) turnedAwayAt(now time.Time, atLeast time.Duration) (wait time.Duration, ticket []byte) {
 	g := d.gate
-	d.booking = g.slots.BookAfterAt(now, d.r, reason, g.load(), atLeast)
+	d.booking = g.slots.BookAnsweredAt(now, d.r, g.load(), atLeast)
 	d.Due = d.booking.Due
 	if d.Wait = d.Due.Sub(now); d.Wait < atLeast {
 		// An instant of before is nearer than the service wants now: its word

@@ -21,7 +21,6 @@ import (
 const (
 	sightingsMemory = 32 << 20
 	provenMemory    = 4 << 20
-	calendarMemory  = 8 << 20
 )
 
 // State is what outlives a reload: counts, tables, bookings, what was learned,
@@ -55,7 +54,7 @@ type State struct {
 
 // NewState returns an empty State.
 func NewState() (*State, error) {
-	slots, err := calendar.NewState(calendarMemory)
+	slots, err := calendar.NewState(0)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
