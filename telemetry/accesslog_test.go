@@ -41,8 +41,9 @@ func TestAccessLogHasTheReasonBehindAdmission(t *testing.T) {
 		out.Reset()
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
 		var line struct {
-			Decision, Reason string
-			Status           int
+			Decision string `json:"decision"`
+			Reason   string `json:"reason"`
+			Status   int    `json:"status"`
 		}
 		if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 			t.Errorf("%s: %v in %q", path, err, out.String())
