@@ -55,6 +55,10 @@ vuln: bin/govulncheck ## known vulnerabilities, where their database can be reac
 bench-decision: ## the decision's cost against its targets, and against like libraries
 	cd bench && $(GO) run ./decision $(ARGS)
 
+.PHONY: bench-client
+bench-client: ## calls that reach a service that is down, and a success's cost, against like clients
+	cd bench && $(GO) run ./client $(ARGS)
+
 .PHONY: golden
 golden: ## rewrite the golden files and show what changed
 	$(GO) test $$(grep -rl --include='*_test.go' '"update"' . | xargs -n 1 dirname | sort -u) -update
