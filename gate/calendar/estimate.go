@@ -340,7 +340,8 @@ func (s *State) look(p span, outage bool) {
 // bears it out; 0 where none was seen.
 func (s *State) sustained() (best float64) {
 	var answers, held float64
-	for _, w := range s.mu.full {
+	for i := range s.mu.full {
+		w := &s.mu.full[i]
 		answers += w.answers
 		held += w.held
 		if w.answers >= fewAnswers && w.seconds > 0 {

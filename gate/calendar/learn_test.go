@@ -48,10 +48,10 @@ type event struct {
 
 type events []event
 
-func (e events) Len() int           { return len(e) }
-func (e events) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
-func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)        { *e = append(*e, x.(event)) } //nolint:forcetypeassert // only events are pushed
+func (e *events) Len() int           { return len(*e) }
+func (e *events) Less(i, j int) bool { return (*e)[i].at.Before((*e)[j].at) }
+func (e *events) Swap(i, j int)      { (*e)[i], (*e)[j] = (*e)[j], (*e)[i] }
+func (e *events) Push(x any)         { *e = append(*e, x.(event)) }
 func (e *events) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
@@ -70,7 +70,7 @@ func (s *service) come(in time.Duration, n int) {
 func (s *service) run(d time.Duration) {
 	end := s.now.Add(d)
 	for len(s.events) > 0 && !s.events[0].at.After(end) {
-		e := heap.Pop(&s.events).(event) //nolint:forcetypeassert // only events are pushed
+		e := heap.Pop(&s.events).(event)
 		s.now = e.at
 		if e.took > 0 {
 			s.DoneAt(s.now, comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: e.took}, Load{s.inflight, s.limit})
@@ -120,7 +120,7 @@ func TestSlowServiceInBatches(t *testing.T) {
 		batch   int
 		every   time.Duration
 		rate    float64
-		times   time.Duration
+		times   float64
 	}{
 		{"4 s", always(4 * time.Second), 4, 20, time.Minute, 1, 2},
 		{"4 s, after a long pause each", always(4 * time.Second), 4, 20, 5 * time.Minute, 1, 2},
@@ -143,7 +143,7 @@ func TestSlowServiceInBatches(t *testing.T) {
 					truth := time.Duration(float64(c.batch) / c.rate * float64(time.Second))
 					most := longestOf(s.told)
 					t.Logf("batch %d: told up to %v, truth %v; %+v", i, most, truth, e)
-					if i > 0 && (most > c.times*truth || most < truth*time.Duration(c.batch-c.limit)/time.Duration(4*c.batch)) { // in the first, nothing is known
+					if i > 0 && (most.Seconds() > c.times*truth.Seconds() || most < truth*time.Duration(c.batch-c.limit)/time.Duration(4*c.batch)) { // in the first, nothing is known
 						t.Errorf("batch %d: told up to %v where %v is the truth", i, most, truth)
 					}
 				}
