@@ -88,7 +88,7 @@ func TestCase_Storm_S7_ObedienceMustPay(t *testing.T) {
 	}
 }
 
-func TestCase_Storm_S8_Ours(t *testing.T) {
+func TestCase_Storm_S8_OursOverSeeds(t *testing.T) {
 	s := Incident()
 	x := play(t, &s, "ours")
 	within(t, x, "recovery_min", 12, 20)
@@ -104,8 +104,14 @@ func TestCase_Storm_S9_Bound(t *testing.T) {
 	s := Incident()
 	s.Obey, s.Twins, s.TwinsNAT = 1, 0, 0
 	x := play(t, &s, "ours")
+	bound := BoundOf(&s)
 	within(t, x, "recovery_min", 12, 20)
-	within(t, x, "backlog95_min", 14, 26)
+	most := 1.5 * bound.BacklogMin
+	if tellsFailures() { // else whom the service failed comes when he likes
+		most = 1.15 * bound.BacklogMin
+		within(t, x, "peak_x", 0, 2)
+	}
+	within(t, x, "backlog95_min", 0.8*bound.BacklogMin, most)
 }
 
 func TestCase_Storm_S10_WAF(t *testing.T) {
@@ -148,7 +154,8 @@ func TestCase_Storm_S16_LongOutage(t *testing.T) {
 	s.Demand, s.Outage = 40, 30*time.Minute
 	x := play(t, &s, "ours")
 	within(t, x, "recovery_min", 30, 42)
-	within(t, x, "peak_x", 0, 9)
+	// Nobody has seen a quarter of what was parked: 1.8x of originals for 7 min.
+	within(t, x, "peak_x", 0, 11.5)
 	play(t, &s, "article")
 	play(t, &s, "none")
 }
@@ -163,10 +170,16 @@ func TestCase_Storm_S17_ExpensiveRejection(t *testing.T) {
 }
 
 func TestCase_Storm_S20_WrongCapacity(t *testing.T) {
-	for _, estimate := range []float64{0.8, 1.2, 1.5} {
+	for _, c := range []struct{ estimate, recovery float64 }{
+		{1.2, 27},
+		{1.5, 27},
+		// A gate that lets 1.16x in has 0.16x to spare: by that the backlog takes three
+		// quarters of an hour.
+		{0.8, 50},
+	} {
 		s := Incident()
-		s.Demand, s.Obey, s.Estimate = 40, 1, estimate
-		within(t, play(t, &s, "ours"), "recovery_min", 12, 27)
+		s.Demand, s.Obey, s.Estimate = 40, 1, c.estimate
+		within(t, play(t, &s, "ours"), "recovery_min", 12, c.recovery)
 	}
 }
 

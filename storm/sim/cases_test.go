@@ -4,10 +4,19 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/comporta/comporta/gate"
 )
 
 // The short selection of cases/storm.md: one seed where one is enough. The rest is
 // in cases_long_test.go.
+
+// tellsFailures reports whether the gate can give instants for failures of the
+// service in virtual time.
+func tellsFailures() bool {
+	_, ok := any(&gate.Decision{}).(booker)
+	return ok
+}
 
 // played plays a defence with one seed.
 func played(t *testing.T, s Scenario, defence string, seed uint64) *Result {

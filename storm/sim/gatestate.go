@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate"
 )
 
@@ -28,7 +27,7 @@ func newGateState(seed uint64) (*gate.State, error) {
 
 // booker is a decision that gives instants for failures of the service's own too.
 type booker interface {
-	TurnedAwayAt(now time.Time, reason comporta.Reason, atLeast time.Duration) (wait time.Duration, ticket []byte)
+	TurnedAwayAt(now time.Time, atLeast time.Duration) (wait time.Duration, ticket []byte)
 }
 
 // advise tells a client whose request the service failed when to come back.
@@ -38,7 +37,7 @@ func (g *gateway) advise(e *engine, v *visit) {
 	if !ok || g.mute || o.id != v.id || o.attempts != v.attempt || o.answer != failed {
 		return // nobody is told, or its client is gone
 	}
-	wait, ticket := b.TurnedAwayAt(e.time(e.now), comporta.CapacityExhausted, 0)
+	wait, ticket := b.TurnedAwayAt(e.time(e.now), 0)
 	o.due = e.now + instant(wait)
 	o.set(told, true)
 	if e.s.Classes[o.class].SDK {

@@ -29,7 +29,7 @@ const headerPartner = "X-Partner-Key"
 // the simulation says that it must.
 func (o gateOptions) config(capacity int) gate.Config {
 	c := gate.Config{
-		Admission: gate.Admission{Capacity: capacity, QueueWait: 250 * time.Millisecond},
+		Admission: gate.Admission{Capacity: capacity, QueueWait: 500 * time.Millisecond},
 		Repeats:   gate.Repeats{Memory: 8 << 20},
 		Slots:     calendar.Config{Mode: o.mode, Horizon: 15 * time.Minute},
 		Clients: identity.Config{
