@@ -32,17 +32,22 @@
 //
 // # The bound
 //
-// With N live nodes, a limit of C units refilled at r, and Period T, any window
-// of length W admits at most
+// With N live nodes, a limit of C units refilled at r, and Period T, a key gets in
+// the first W seconds of its use at most
 //
 //	C + r·W + min(N·L, r·T)
 //
 // where L, the most that one node may hold of one key, is r·T/2 but at least 1
-// and at most C/2N. Where r·T is below N the last term is N: one unit a node.
-// It grows by C each time Redis loses its memory.
-// While k of N nodes cannot reach Redis, rules with ratelimit.FailLocal admit a
-// further share of C + r·P a node in P seconds.
-// [Stats] has what was measured of it.
+// and at most C/2N. Where r·T is below N the last term is N: one unit a node. One
+// node alone is exact. A window that begins later may see the last term twice:
+// what nodes held when it began, and what Redis has not heard of when it ends.
+//
+// The bound grows by C each time Redis loses its memory, or by half of that
+// within a Period of an outage that was noticed. While k of N nodes cannot reach
+// Redis for P seconds, rules with ratelimit.FailLocal and a share of f/N admit
+// f·k/N·(C + r·P) more. Keys used once by callers who are not believed, while
+// more than a thousand of them appear in a Period, are not reported: inventing
+// keys gains one unit a node and key. [Stats] has what was measured.
 //
 // # Caveats
 //

@@ -101,9 +101,6 @@ func (s *Store) refundHere(now int64, debits []ratelimit.Debit) error {
 			e.lease = min(e.lease+units, c.meter.burst)
 		default:
 			s.giveBack(&item{meter: c.meter, name: c.name, wire: nameOf(c.meter.label, debits[i].Key)}, units, now)
-			if e != nil {
-				e.asked = 0 // a denial from before is void
-			}
 		}
 		sh.mu.Unlock()
 	}

@@ -193,6 +193,7 @@ func TestCase_26_BoundHoldsForAnySchedule(t *testing.T) {
 			nodes[i] = newNode(t, v, c, Config{Nodes: count}, ratelimit.Policy{Limit: limit})
 		}
 		began, admitted := c.Now(), int64(0)
+		var past []sample
 		for c.Now().Sub(began) < 3*time.Second {
 			n := nodes[rand.IntN(count)]
 			for range rand.IntN(200) {
@@ -211,9 +212,33 @@ func TestCase_26_BoundHoldsForAnySchedule(t *testing.T) {
 			if most := bound(nodes[0].Store, nodes[0].policy, w); admitted > most {
 				t.Fatalf("run %d, %v on %d nodes: %d admitted in %v, the bound is %d", run, limit, count, admitted, w, most)
 			}
+			past = append(past, sample{w, admitted})
 		}
+		checkWindows(t, nodes[0], past)
 		if least := min(limit.Burst, 3*limit.Rate.Count) / 2; admitted < least {
 			t.Errorf("run %d, %v on %d nodes: %d admitted", run, limit, count, admitted)
+		}
+	}
+}
+
+// sample is what was admitted up to an instant.
+type sample struct {
+	at       time.Duration
+	admitted int64
+}
+
+// checkWindows holds every window against the bound. One that begins amid traffic
+// may see its last term twice: what was held when it began, and what Redis has
+// not heard of when it ends.
+func checkWindows(t *testing.T, n *node, past []sample) {
+	t.Helper()
+	m := n.meters.Load().byPolicy[n.policy]
+	extra := int64(n.fleet().bound(m))
+	for i, from := range past {
+		for _, to := range past[i+1:] {
+			if got, most := to.admitted-from.admitted, bound(n.Store, n.policy, to.at-from.at)+extra; got > most {
+				t.Fatalf("%v: %d admitted between %v and %v, the bound is %d", n.policy.Limit, got, from.at, to.at, most)
+			}
 		}
 	}
 }
