@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,7 +132,7 @@ func (s *simulation) prepare(name, compare string, sets settings) error {
 		s.defences = []string{"none", "limit", "article", "ours"}
 	}
 	for i := range s.expect { // what is expected of a defence needs its runs
-		if !contains(s.defences, s.expect[i].Defence) {
+		if !slices.Contains(s.defences, s.expect[i].Defence) {
 			s.defences = append(s.defences, s.expect[i].Defence)
 		}
 	}
@@ -141,15 +142,6 @@ func (s *simulation) prepare(name, compare string, sets settings) error {
 		}
 	}
 	return s.scenario.Check() //nolint:wrapcheck // it names the field
-}
-
-func contains(list []string, word string) bool {
-	for _, w := range list {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }
 
 // scenarioFile is a scenario in YAML: a built-in one to begin with, and what is
@@ -164,7 +156,7 @@ type scenarioFile struct {
 // readScenario reads a file. What it does not say is as in its base, the incident
 // if it names none.
 func readScenario(name string) (s sim.Scenario, compare []string, expect []sim.Expectation, err error) {
-	data, err := os.ReadFile(name) //nolint:gosec // the caller's own file
+	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil, nil, fmt.Errorf("there is no scenario %q, and no such file; -list names the scenarios", name)
 	} else if err != nil {
@@ -184,7 +176,7 @@ func readScenario(name string) (s sim.Scenario, compare []string, expect []sim.E
 	if file.Scenario, ok = sim.Builtin(head.Base); !ok {
 		return s, nil, nil, fmt.Errorf("%s: base: there is no scenario %q; -list names them", name, head.Base)
 	}
-	file.Scenario.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+	file.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {

@@ -94,19 +94,19 @@ func TestCase_Storm_S3_BareLimitEndsTheDeadState(t *testing.T) {
 
 func TestCase_Storm_S5_ArticleHasFalsePositives(t *testing.T) {
 	s := Incident()
-	s.Length = 75 * time.Minute
+	s.Demand, s.Length = 30, 75*time.Minute
 	r := played(t, s, "article", 1)
 	between(t, "before", r.FreshBefore, 0.97, 0.993)
 	between(t, "peak", r.PeakX, 6, 8)
 	s.Twins, s.TwinsNAT = 0, 0
 	r = played(t, s, "article", 1)
-	between(t, "before, without twins", r.FreshBefore, 0.999, 1)
+	between(t, "before, without twins", r.FreshBefore, 0.995, 1) // a house of 45 slots is full by chance now and then
 	between(t, "recovery, without twins", r.RecoveryMin, 12, 22)
 }
 
 func TestCase_Storm_S8_Ours(t *testing.T) {
 	s := Incident()
-	s.Length = 60 * time.Minute
+	s.Demand, s.Length = 20, 50*time.Minute
 	r := played(t, s, "ours", 1)
 	between(t, "recovery", r.RecoveryMin, 12, 20)
 	between(t, "worst five minutes", r.FreshWorst5, 0.92, 1)
@@ -128,7 +128,7 @@ func TestCase_Storm_S12_ReplayCollectsLateWork(t *testing.T) {
 // the seed.
 func TestCase_Storm_S21_Determinism(t *testing.T) {
 	s := Incident()
-	s.Demand, s.Length = 10, 60*time.Minute
+	s.Demand, s.Length = 2, 40*time.Minute
 	for _, d := range Defences() {
 		if seeded == nil && len(d.Name) >= 4 && d.Name[:4] == "ours" {
 			continue
@@ -157,7 +157,7 @@ func TestCase_Storm_P1_Metafor(t *testing.T) {
 // noticed, since some originals equal others.
 func TestSteadyHasNoCollateral(t *testing.T) {
 	s, _ := Builtin("steady")
-	s.Length = 40 * time.Minute
+	s.Demand, s.Length = 40, 20*time.Minute
 	for _, d := range []string{"ours", "ours-spread"} {
 		r := played(t, s, d, 1)
 		between(t, d+": fresh", r.FreshOK, 0.9999, 1)
@@ -168,7 +168,7 @@ func TestSteadyHasNoCollateral(t *testing.T) {
 // Three minutes: the bare service is up again at once, and so it must be behind us.
 func TestShortOutageIsNotLengthened(t *testing.T) {
 	s, _ := Builtin("short-outage")
-	s.Length = 40 * time.Minute
+	s.Demand, s.Length = 20, 30*time.Minute
 	bare, ours := played(t, s, "none", 1), played(t, s, "ours", 1)
 	between(t, "ours", ours.RecoveryMin, s.Outage.Minutes(), bare.RecoveryMin+1)
 }

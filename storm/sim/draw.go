@@ -41,7 +41,7 @@ func (d dice) of(q question, who uint64, n int) float64 {
 }
 
 func (d dice) bits(q question, who uint64, n int) uint64 {
-	return mix(d.seed*0x9e3779b97f4a7c15 ^ mix(who+uint64(q)<<56) + uint64(n)*0xd1342543de82ef95) //nolint:gosec // bits, not an amount
+	return mix(d.seed*0x9e3779b97f4a7c15 ^ mix(who+uint64(q)<<56) + uint64(n)*0xd1342543de82ef95)
 }
 
 // exponential returns a draw with mean 1.

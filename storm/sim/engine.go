@@ -79,12 +79,6 @@ func newPopulation(s *Scenario) population {
 	return p
 }
 
-// users is how many credentials there are.
-func (p *population) users() uint32 {
-	last := len(p.offsets) - 1
-	return p.offsets[last] + p.counts[last]
-}
-
 func newEngine(s *Scenario, d *Defence, seed uint64) (*engine, error) {
 	e := &engine{
 		s: s, dice: dice{mix(seed)}, replays: d.replay, filter: nil,

@@ -34,10 +34,11 @@ func TestAgendaMakesNoGarbage(t *testing.T) {
 	for i := range 1000 {
 		a.add(instant(i), evSend, 0)
 	}
-	if n := testing.AllocsPerRun(1000, func() {
+	n := testing.AllocsPerRun(1000, func() {
 		ev := a.next()
 		a.add(ev.at+500, evAnswer, ev.ref)
-	}); n != 0 {
+	})
+	if n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func ExampleRun() {
 	s, _ := sim.Builtin("incident")
-	s.Length = 90 * time.Minute // enough to see whether it ends early
+	s.Demand, s.Length = 20, 60*time.Minute // enough to see whether it ends early
 	for _, defence := range []string{"none", "limit"} {
 		r, err := sim.Run(&s, defence, 1)
 		if err != nil {
@@ -20,5 +20,5 @@ func ExampleRun() {
 	}
 	// Output:
 	// none: recovered false, peak 9x
-	// limit: recovered true, peak 4x
+	// limit: recovered true, peak 5x
 }

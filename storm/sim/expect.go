@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -49,7 +50,7 @@ func ParseExpectation(text string) (Expectation, error) {
 		return e, fmt.Errorf("sim: expect: %q; use >= or <=", words[1])
 	}
 	var err error
-	if e.Value, err = strconv.ParseFloat(words[2], 64); err != nil || e.Value != e.Value {
+	if e.Value, err = strconv.ParseFloat(words[2], 64); err != nil || math.IsNaN(e.Value) {
 		return e, fmt.Errorf("sim: expect: %q is no number", words[2])
 	}
 	return e, nil

@@ -276,7 +276,7 @@ func (g *gateway) ask(e *engine) {
 // original reports whether a visit ranks as a first attempt.
 func original(v *visit) bool {
 	s := &v.r.Sighting
-	return !(s.Kind.Repeat() && s.Evidence > comporta.EvidenceShared) && !v.r.Slot.Crowding
+	return (!s.Kind.Repeat() || s.Evidence <= comporta.EvidenceShared) && !v.r.Slot.Crowding
 }
 
 // checkRefusal holds a refusal against what the gate promises.

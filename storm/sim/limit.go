@@ -28,8 +28,8 @@ type stay struct {
 	dropped  bool
 }
 
-func openLimit(make func(*engine) rule) func(*engine) (door, error) {
-	return func(e *engine) (door, error) { return &limited{rule: make(e)}, nil }
+func newLimited[R rule](learn func(*engine) R) func(*engine) *limited {
+	return func(e *engine) *limited { return &limited{rule: learn(e)} }
 }
 
 func (l *limited) inside() int { return l.in }
@@ -48,7 +48,7 @@ func (l *limited) arrive(e *engine, i uint32) {
 // own default.
 const slowest = 5 * time.Second
 
-func (l *limited) admit(e *engine, i uint32) passage {
+func (l *limited) admit(e *engine, i uint32) {
 	p := e.enter(i)
 	l.in++
 	if l.in > int(l.rule.limit()) {
@@ -65,7 +65,6 @@ func (l *limited) admit(e *engine, i uint32) passage {
 		l.stays = append(l.stays, s)
 	}
 	e.agenda.add(p.done, evDone, ref)
-	return p
 }
 
 func (l *limited) done(e *engine, ref uint32) {
@@ -78,7 +77,7 @@ func (l *limited) done(e *engine, ref uint32) {
 // static is a limit that somebody chose.
 type static int
 
-func staticRule(e *engine) rule { return static(e.limit()) }
+func staticRule(e *engine) static { return static(e.limit()) }
 
 func (s static) limit() float64                           { return float64(s) }
 func (s static) sample(instant, time.Duration, int, bool) {}
@@ -90,8 +89,8 @@ type adviser struct {
 	wait func(e *engine, o *operation) time.Duration
 }
 
-func openTold(wait func(*engine, *operation) time.Duration) func(*engine) (door, error) {
-	return func(*engine) (door, error) { return adviser{wait: wait}, nil }
+func newAdviser(wait func(*engine, *operation) time.Duration) func(*engine) adviser {
+	return func(*engine) adviser { return adviser{wait: wait} }
 }
 
 func (t adviser) arrive(e *engine, i uint32) {
@@ -126,11 +125,11 @@ type article struct {
 
 const articleWindow = instant(time.Minute)
 
-func openArticle(e *engine) (door, error) {
+func newArticle(e *engine) *article {
 	return &article{
 		limited: limited{rule: staticRule(e)}, floor: e.limit() * 7 / 10,
 		seen: make(map[uint64]instant), old: make(map[uint64]instant),
-	}, nil
+	}
 }
 
 func (a *article) arrive(e *engine, i uint32) {

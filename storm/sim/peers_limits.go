@@ -27,7 +27,7 @@ type gradient struct {
 	n     int
 }
 
-func gradientRule(e *engine) rule { return &gradient{value: float64(e.limit())} }
+func gradientRule(e *engine) *gradient { return &gradient{value: float64(e.limit())} }
 
 func (g *gradient) limit() float64 { return g.value }
 
@@ -62,7 +62,7 @@ type vegas struct {
 	probed int
 }
 
-func vegasRule(e *engine) rule { return &vegas{value: float64(e.limit())} }
+func vegasRule(e *engine) *vegas { return &vegas{value: float64(e.limit())} }
 
 func (v *vegas) limit() float64 { return v.value }
 
@@ -102,7 +102,7 @@ func nextVegas(limit, least, latency float64, dropped bool) float64 {
 // aimd is AIMD.
 type aimd struct{ value float64 }
 
-func aimdRule(e *engine) rule { return &aimd{float64(e.limit())} }
+func aimdRule(e *engine) *aimd { return &aimd{float64(e.limit())} }
 
 func (a *aimd) limit() float64 { return a.value }
 

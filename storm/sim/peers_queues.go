@@ -29,8 +29,8 @@ const (
 	codelInterval = instant(100 * time.Millisecond)
 )
 
-func openCodel(e *engine) (door, error) {
-	return &codel{limited: limited{rule: static(e.s.slots())}}, nil
+func newCodel(e *engine) *codel {
+	return &codel{limited: limited{rule: static(e.s.slots())}}
 }
 
 func (c *codel) arrive(e *engine, i uint32) {
@@ -111,18 +111,16 @@ func codelTimeout(standing instant) instant {
 type dagor struct {
 	bare
 
-	level         int // users of a lower level enter
-	second        int64
-	offered       [dagorLevels]int // in this second
-	admitted      int
-	waited        instant
-	wanted        float64
-	lastAdmission int
+	level    int // users of a lower level enter
+	second   int64
+	offered  [dagorLevels]int // in this second
+	admitted int
+	waited   instant
 }
 
 const dagorLevels = 128
 
-func openDagor(*engine) (door, error) { return &dagor{level: dagorLevels}, nil }
+func newDagor(*engine) *dagor { return &dagor{level: dagorLevels} }
 
 func (d *dagor) arrive(e *engine, i uint32) {
 	if s := int64(e.now / instant(time.Second)); s != d.second {
@@ -190,8 +188,8 @@ const (
 	wafDelay = instant(20 * time.Minute) // until somebody has switched it on
 )
 
-func openWAF(*engine) (door, error) {
-	return &waf{asked: make(map[uint64]int), blocked: make(map[uint64]instant)}, nil
+func newWAF(*engine) *waf {
+	return &waf{asked: make(map[uint64]int), blocked: make(map[uint64]instant)}
 }
 
 func (w *waf) arrive(e *engine, i uint32) {

@@ -15,20 +15,22 @@ func near(t *testing.T, what string, got, want float64) {
 
 // max(0, (requests - K accepts) / (requests + 1)), K = 2.
 func TestGoogleClosedForm(t *testing.T) {
-	near(t, "all accepted", googleReject(100, 100, 2), 0)
-	near(t, "half accepted: just not yet", googleReject(100, 50, 2), 0)
-	near(t, "none accepted", googleReject(99, 0, 2), 0.99)
-	near(t, "a tenth accepted", googleReject(99, 10, 2), 0.79)
+	near(t, "all accepted", googleReject(100, 100), 0)
+	near(t, "half accepted: just not yet", googleReject(100, 50), 0)
+	near(t, "none accepted", googleReject(99, 0), 0.99)
+	near(t, "a tenth accepted", googleReject(99, 10), 0.79)
 }
 
 // 500 tokens, 14 a repeat: 35 repeats in a row, whatever fails. A repeat that
 // succeeds gives its cost back, a first success one token; never above 500.
 func TestAWSClosedForm(t *testing.T) {
-	left, n, ok := float64(awsTokens), 0, true
+	left, n := float64(awsTokens), 0
 	for {
-		if left, ok = awsTake(left); !ok {
+		after, ok := awsTake(left)
+		if !ok {
 			break
 		}
+		left = after
 		n++
 	}
 	if n != 35 || left != 500-35*14 {

@@ -58,7 +58,7 @@ func (e *engine) processOf(o *operation) (process uint64, ok bool) {
 // google is adaptive throttling.
 type google struct{ of map[uint64]*tens }
 
-func newGoogle(*engine) filter { return &google{make(map[uint64]*tens)} }
+func newGoogle(*engine) *google { return &google{make(map[uint64]*tens)} }
 
 func (g *google) counts(e *engine, o *operation) *tens {
 	p, ok := e.processOf(o)
@@ -81,7 +81,7 @@ func (g *google) allow(e *engine, o *operation) bool {
 	}
 	requests, accepts := t.sums(e.now)
 	t.add(e.now, 0) // those that are withheld count too
-	return e.dice.of(askDefence, o.id, int(o.attempts)) >= googleReject(requests, accepts, 2)
+	return e.dice.of(askDefence, o.id, int(o.attempts)) >= googleReject(requests, accepts)
 }
 
 func (g *google) learn(e *engine, o *operation) {
@@ -90,9 +90,9 @@ func (g *google) learn(e *engine, o *operation) {
 	}
 }
 
-// googleReject is the closed form.
-func googleReject(requests, accepts, k float64) float64 {
-	return max(0, (requests-k*accepts)/(requests+1))
+// googleReject is the closed form, K = 2.
+func googleReject(requests, accepts float64) float64 {
+	return max(0, (requests-2*accepts)/(requests+1))
 }
 
 // aws is the retry quota.
@@ -103,7 +103,7 @@ const (
 	awsCost   = 14
 )
 
-func newAWS(*engine) filter { return &aws{make(map[uint64]float64)} }
+func newAWS(*engine) *aws { return &aws{make(map[uint64]float64)} }
 
 func (a *aws) level(p uint64) float64 {
 	if left, ok := a.left[p]; ok {
@@ -150,8 +150,8 @@ type envoy struct {
 	seen tens
 }
 
-func openEnvoy(*engine) (door, error) {
-	return &envoy{limited: limited{rule: static(math.MaxInt32)}, seen: newTens(30 * time.Second)}, nil
+func newEnvoy(*engine) *envoy {
+	return &envoy{limited: limited{rule: static(math.MaxInt32)}, seen: newTens(30 * time.Second)}
 }
 
 func (v *envoy) arrive(e *engine, i uint32) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -50,7 +51,7 @@ func member(v reflect.Value, name string) (reflect.Value, bool) {
 }
 
 func assign(v reflect.Value, text string) error {
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
 		return u.UnmarshalText([]byte(text)) //nolint:wrapcheck // Set names the key
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
@@ -81,7 +82,7 @@ func assign(v reflect.Value, text string) error {
 	case reflect.String:
 		v.SetString(text)
 	default:
-		return fmt.Errorf("it is a group; name one of its values")
+		return errors.New("it is a group; name one of its values")
 	}
 	if err != nil {
 		return fmt.Errorf("%q is no %s", text, v.Kind())
