@@ -31,7 +31,7 @@ test: ## everything: check, unit, examples, integration, vuln
 .PHONY: check
 check: bin/golangci-lint ## go vet and golangci-lint
 	$(GO) vet ./...
-	$(GO) vet -tags integration ./test/...
+	$(GO) vet -tags integration ./test/... ./gate/ratelimit/redislimit
 	bin/golangci-lint run ./...
 
 .PHONY: unit
@@ -45,7 +45,7 @@ examples: ## the examples of the documentation, run and compared
 
 .PHONY: integration
 integration: ## the built binary against real services (installs them with apt as root if missing)
-	test/services run $(GO) test -count=1 -timeout 10m -tags integration ./test/...
+	test/services run $(GO) test -count=1 -timeout 10m -tags integration ./test/... ./gate/ratelimit/redislimit
 
 .PHONY: vuln
 vuln: bin/govulncheck ## known vulnerabilities, where their database can be reached

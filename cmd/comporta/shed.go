@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +35,13 @@ func newLeverFlags(f *flags) *leverFlags {
 	return &l
 }
 
+var leverFlagNames = []string{"route", "R", "client", "C", "version", "V", "percent", "P", "ttl", "T"}
+
 // given returns the flags of the lever that were said, also the empty ones.
 func (l *leverFlags) given(f *flags) []*flag.Flag {
 	var given []*flag.Flag
 	f.Visit(func(g *flag.Flag) {
-		if strings.Contains(" route R client C version V percent P ttl T ", " "+g.Name+" ") {
+		if slices.Contains(leverFlagNames, g.Name) {
 			given = append(given, g)
 		}
 	})
