@@ -4,19 +4,10 @@ import (
 	"reflect"
 	"testing"
 	"time"
-
-	"github.com/comporta/comporta/gate"
 )
 
 // The short selection of cases/storm.md: one seed where one is enough. The rest is
 // in cases_long_test.go.
-
-// tellsFailures reports whether the gate can give instants for failures of the
-// service in virtual time.
-func tellsFailures() bool {
-	_, ok := any(&gate.Decision{}).(booker)
-	return ok
-}
 
 // played plays a defence with one seed.
 func played(t *testing.T, s Scenario, defence string, seed uint64) *Result {
@@ -53,6 +44,7 @@ func TestCase_Storm_S1_WithoutADefence(t *testing.T) {
 	between(t, "peak", r.PeakX, 8.1, 9.9)
 	between(t, "repeats at the peak", r.RepeatsAtPeak, 0.82, 0.88)
 	between(t, "waste", r.Waste, 0.7, 1)
+	between(t, "executions in vain of what was done before", r.Duplicates, 1, 4)
 	between(t, "wave at 14:41", highest(r, 41, 60), 4, 6)
 	// The prototype that the tolerance of 5 is from averaged over five minutes.
 	between(t, "wave at 15:10", highest(r, 70, 90), 3.5, 5.8)
