@@ -13,7 +13,7 @@ func TestInvariantsOfRandomScenarios(t *testing.T) {
 	all := Defences()
 	rapid.Check(t, func(t *rapid.T) {
 		s := Incident()
-		s.Demand = rapid.Float64Range(0.5, 3).Draw(t, "demand")
+		s.Demand = rapid.Float64Range(0.3, 1.2).Draw(t, "demand")
 		s.Warmup = time.Duration(rapid.IntRange(0, 3).Draw(t, "warmup")) * time.Minute
 		s.Outage = time.Duration(rapid.IntRange(0, 6).Draw(t, "outage")) * time.Minute
 		s.Length = s.Warmup + s.Outage + 12*time.Minute
