@@ -28,8 +28,21 @@ var (
 // maxForwardingName bounds the names of forwardingNames, in bytes.
 const maxForwardingName = 24
 
-// initials are the letters with which the names of all three begin.
-var initials = [256]bool{'c': true, 'C': true, 'f': true, 'F': true, 't': true, 'T': true, 'x': true, 'X': true}
+// initialsWith are the letters with which the names of all three begin, and those
+// of the configured credentials, whose spellings with underscores are unfit.
+func initialsWith(credentials []string) (set [256]bool) {
+	for _, c := range []byte("cftx") {
+		set[c], set[c-'a'+'A'] = true, true
+	}
+	for _, name := range credentials {
+		c := name[0] | 0x20
+		set[c], set[name[0]] = true, true
+		if c >= 'a' && c <= 'z' {
+			set[c-'a'+'A'] = true
+		}
+	}
+	return set
+}
 
 // byLength sorts names by their length, so that nearly every header of a request
 // is told apart without looking at more than a letter.
@@ -62,10 +75,10 @@ func (id *Identifier) Unfit(name string, trusted bool) bool {
 	if name == "" {
 		return false
 	}
-	underscored := strings.IndexByte(name, '_') >= 0
-	if !underscored && !initials[name[0]] {
-		return false
+	if !id.initials[name[0]] {
+		return false // nearly every header: no name of ours begins like it
 	}
+	underscored := strings.IndexByte(name, '_') >= 0
 	switch {
 	case name[0]|0x20 == 'c' && hasFoldedPrefix(name, ownPrefix):
 		return true

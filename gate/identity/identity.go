@@ -15,6 +15,7 @@ type Identifier struct {
 	trusted     prefixSet
 	sources     []source
 	credentials []string // canonical names of the headers that identify
+	initials    [256]bool
 	networks    networks
 	names       *names
 	floor       floor
