@@ -383,3 +383,49 @@ func TestNominatedCredentialIsNotProven(t *testing.T) {
 		})
 	})
 }
+
+// cases/overload.md 10: statistics are read while eight recorders write them; the
+// race detector is the judge, and the sums add up.
+func TestCase_Overload_A10_StatisticsWithoutRaces(t *testing.T) {
+	g, err := gate.New(gate.Config{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const recorders, each = 8, 500
+	var recording, reading sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		reading.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				now := time.Now()
+				if s := g.StatsAt(now); s.Inflight < 0 || s.Inflight > recorders {
+					t.Errorf("%d in flight of %d", s.Inflight, recorders)
+				}
+				g.State().VerdictAt(now)
+				g.State().EachRequestCount(func(gate.RequestCount) bool { return true })
+			}
+		})
+	}
+	for i := range recorders {
+		recording.Go(func() {
+			for j := range each {
+				r := &comporta.Request{Method: "GET", Path: fmt.Sprintf("/%d/%d", i, j), Header: http.Header{"X-Api-Key": {strconv.Itoa(i)}}}
+				d := g.Begin(time.Now(), r)
+				d.FinishAt(time.Now(), comporta.Outcome{Status: 200, Result: comporta.ResultSuccess, Latency: time.Millisecond})
+			}
+		})
+	}
+	recording.Wait()
+	close(stop)
+	reading.Wait()
+	total := uint64(0)
+	g.State().EachRequestCount(func(c gate.RequestCount) bool { total += c.Count; return true })
+	if total != recorders*each || g.StatsAt(time.Now()).Inflight != 0 {
+		t.Errorf("%d requests are counted, %d in flight", total, g.StatsAt(time.Now()).Inflight)
+	}
+}
