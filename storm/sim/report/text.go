@@ -106,10 +106,10 @@ func hour(minute int) string {
 
 // table compares the defences.
 func table(out *strings.Builder, s *sim.Scenario, summaries []sim.Summary) {
-	fmt.Fprintf(out, "%-15s %-20s %-16s %8s %8s %8s %8s %7s %9s\n", "", "recovered after", "peak", "repeats", "fresh", "worst", "before", "waste", "backlog")
+	fmt.Fprintf(out, "%-15s %-26s %-18s %8s %8s %8s %8s %7s %9s\n", "", "recovered after", "peak", "repeats", "fresh", "worst", "before", "waste", "backlog")
 	for i := range summaries {
 		x := &summaries[i]
-		fmt.Fprintf(out, "%-15s %-20s %-16s %7.0f%% %7.2f%% %7.1f%% %7.2f%% %6.1f%% %5.1f min\n", x.Defence, recovery(x),
+		fmt.Fprintf(out, "%-15s %-26s %-18s %7.0f%% %7.2f%% %7.1f%% %7.2f%% %6.1f%% %5.1f min\n", x.Defence, recovery(x),
 			withRange(x, "peak_x", "x"), 100*x.Median("repeats_at_peak"), 100*x.Median("fresh_ok"), 100*x.Median("fresh_worst5"),
 			100*x.Median("fresh_before"), 100*x.Median("waste"), x.Median("backlog95_min"))
 	}
