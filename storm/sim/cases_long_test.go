@@ -5,6 +5,8 @@ package sim
 import (
 	"testing"
 	"time"
+
+	"github.com/comporta/comporta/gate"
 )
 
 // The cases of cases/storm.md over six seeds, where one seed says too little or
@@ -32,6 +34,13 @@ func within(t *testing.T, x *Summary, field string, least, most float64) {
 	if v := x.Median(field); v < least || v > most {
 		t.Errorf("%s: %s is %.4g, not within %.4g and %.4g", x.Defence, field, v, least, most)
 	}
+}
+
+// tellsFailures reports whether the gate can give instants for failures of the
+// service in virtual time.
+func tellsFailures() bool {
+	_, ok := any(&gate.Decision{}).(booker)
+	return ok
 }
 
 const unbounded = 1e9
