@@ -184,7 +184,7 @@ func (x *exchange) outcome(now time.Time) comporta.Outcome {
 // slot books the instant for a failure that the service itself answered.
 func (x *exchange) slot(atLeast time.Duration) (time.Duration, []byte) {
 	x.booked = true
-	return x.d.turnedAwayAt(x.now(), atLeast)
+	return x.d.TurnedAwayAt(x.now(), atLeast)
 }
 
 // Write implements http.ResponseWriter. The permit goes back before the last
@@ -376,7 +376,7 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 	x.d.Reason = ref.Reason
 	if !x.booked && ref.Retryable() && (ref.FromService || ref.Reason.Info().Slotted) {
 		x.booked = true
-		ref.Wait, ref.Ticket = x.d.turnedAwayAt(now, ref.Wait)
+		ref.Wait, ref.Ticket = x.d.TurnedAwayAt(now, ref.Wait)
 	}
 	x.d.explainAt(now)
 	return x.gate.contract

@@ -387,10 +387,10 @@ func (d *Decision) AppendTicket(dst []byte) []byte {
 	return d.gate.slots.AppendTicket(dst, d.r, d.booking)
 }
 
-// turnedAwayAt is refuseAt for a request that had been admitted: the service, or
+// TurnedAwayAt is refuseAt for a request that had been admitted: the service, or
 // the proxy before it, says no. It books the instant of the return, not earlier
 // than the service wants, and remembers why. FinishAt files the outcome.
-func (d *Decision) turnedAwayAt(now time.Time, atLeast time.Duration) (wait time.Duration, ticket []byte) {
+func (d *Decision) TurnedAwayAt(now time.Time, atLeast time.Duration) (wait time.Duration, ticket []byte) {
 	g := d.gate
 	d.booking = g.slots.BookAnsweredAt(now, d.r, g.load(), atLeast)
 	d.Due = d.booking.Due

@@ -181,8 +181,8 @@ func TestFeedback(t *testing.T) {
 	for range 20 {
 		redeem(0, 20)
 	}
-	if factor() != 4 {
-		t.Errorf("factor %v, want at most 4", factor())
+	if factor() != dearest {
+		t.Errorf("factor %v, want at most %v", factor(), dearest)
 	}
 	// An idle house while others wait: the places are too dear.
 	for i := range 50 {

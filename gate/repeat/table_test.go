@@ -266,7 +266,10 @@ func TestHammer(t *testing.T) {
 	if retries.Load() == 0 {
 		t.Error("nobody was seen to repeat")
 	}
-	if n := occupied(d.table); n > 2*prints {
+	// A fingerprint has a slot in each part. Two goroutines that file one for the
+	// first time at the same moment may each take a place: the slots follow the
+	// fingerprints and the goroutines, never the 32,000 requests.
+	if n := occupied(d.table); n > 2*prints+2*workers {
 		t.Errorf("%d slots for %d fingerprints", n, prints)
 	}
 }
