@@ -59,6 +59,10 @@ bench-decision: ## the decision's cost against its targets, and against like lib
 bench-client: ## calls that reach a service that is down, and a success's cost, against like clients
 	cd bench && $(GO) run ./client $(ARGS)
 
+.PHONY: sim-cases
+sim-cases: ## the long cases of the simulator (some minutes)
+	$(GO) test -tags simcases -timeout 30m -run 'TestCase|TestPeers' ./storm/sim
+
 .PHONY: golden
 golden: ## rewrite the golden files and show what changed
 	$(GO) test $$(grep -rl --include='*_test.go' '"update"' . | xargs -n 1 dirname | sort -u) -update
