@@ -60,6 +60,13 @@ func SafeMethod(m string) bool {
 	return false
 }
 
+// Preflight reports whether a method and header ask a browser's question before
+// the real request. It is never refused: that would turn a busy server into a
+// forbidden one, and the browser may remember it.
+func Preflight(method string, h http.Header) bool {
+	return method == http.MethodOptions && h.Get("Origin") != "" && h.Get("Access-Control-Request-Method") != ""
+}
+
 // BodyDigester gives a keyed digest of the whole request body. It reads the body
 // into memory, so a stage asks only where the answer can matter. ok is false
 // when the body cannot be had within its limits; the body stays readable for the

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -110,7 +109,7 @@ func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
 	if len(g.aliases) > 0 && r.Client.Class == comporta.ClassAnonymous {
 		g.rankByAlias(now, r)
 	}
-	if g.routes.list[r.Route].Exempt || preflight(r) {
+	if g.routes.list[r.Route].Exempt || comporta.Preflight(r.Method, r.Header) {
 		d.exempt = true
 		g.state.counters.exempt.Add(1)
 		return
@@ -184,12 +183,6 @@ func (g *Gate) early(now time.Time, r *comporta.Request, d *Decision) comporta.R
 		}
 	}
 	return comporta.ReasonNone
-}
-
-// preflight: a browser's question whether it may ask. It carries no credential
-// and costs little; refusing it makes the browser report a network error.
-func preflight(r *comporta.Request) bool {
-	return r.Method == http.MethodOptions && len(r.Header["Access-Control-Request-Method"]) > 0 && len(r.Header["Origin"]) > 0
 }
 
 // wantsBody: reading ahead costs memory and time, so it is done only where the

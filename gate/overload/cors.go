@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/comporta/comporta"
 )
 
 const (
@@ -77,10 +79,5 @@ func (wr *Writer) lists(origin string) bool {
 	return ok
 }
 
-// IsPreflight reports whether r asks a browser's question before the real
-// request. Preflights are never shed: refusing one turns a busy server into a
-// forbidden one, and the browser may remember that.
-func IsPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions &&
-		r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
-}
+// IsPreflight is comporta.Preflight for net/http.
+func IsPreflight(r *http.Request) bool { return comporta.Preflight(r.Method, r.Header) }
