@@ -20,9 +20,10 @@ demo: ## the incident, bare and protected, on loopback (about a minute; needs on
 	$(GO) run ./cmd/comporta demo $(ARGS)
 
 .PHONY: test
-test: ## everything: check, unit, examples, integration, vuln
+test: ## everything: check, unit, norace, examples, integration, vuln
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory norace
 	@$(MAKE) --no-print-directory examples
 	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory vuln
@@ -36,7 +37,14 @@ check: bin/golangci-lint ## go vet and golangci-lint
 
 .PHONY: unit
 unit: ## unit tests with the race detector
+	test/services programs
 	$(GO) test -race -timeout 10m ./...
+
+# The race detector allocates and is slow: the tests that count allocations skip
+# themselves under it, and the floods are shorter.
+.PHONY: norace
+norace: ## allocations counted, and the floods at full size, without the race detector
+	$(GO) test -run 'Alloc|Flood' ./... | { grep -v 'no test' || true; }
 
 .PHONY: examples
 examples: ## the examples of the documentation, run and compared

@@ -21,15 +21,12 @@ import (
 	"time"
 )
 
-// binary is the path of the built `comporta`; empty when there is none to build.
+// binary is the path of the built `comporta`.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	if _, err := os.Stat("../cmd/comporta"); err != nil {
-		return m.Run()
-	}
 	dir, err := os.MkdirTemp("", "comporta-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -72,9 +69,6 @@ type gateway struct {
 // waits until it says that it serves, and stops it when the test ends.
 func serve(t *testing.T, args ...string) *gateway {
 	t.Helper()
-	if binary == "" {
-		t.Skip("cmd/comporta does not exist yet")
-	}
 	g := &gateway{done: make(chan struct{})}
 	args = append([]string{"serve", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
 	g.cmd = exec.Command(binary, args...)
@@ -247,7 +241,7 @@ func curl(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("curl")
 	if err != nil {
-		t.Skip("curl is missing")
+		t.Fatalf("%v: run `test/services programs`", err)
 	}
 	out, err := exec.CommandContext(t.Context(), path, append([]string{"-sS", "--max-time", "20"}, args...)...).CombinedOutput()
 	if err != nil {

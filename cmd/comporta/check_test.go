@@ -89,9 +89,7 @@ func TestCheckABadClient(t *testing.T) {
 // A program that does not end is ended, with everything that it started, and
 // what it had done until then counts.
 func TestCheckEndsTheWholeGroup(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("needs curl")
-	}
+	needCurl(t)
 	pids := t.TempDir() + "/pids"
 	script := `curl -s "$COMPORTA_CHECK_URL/x" >/dev/null; sleep 600 & echo $! >>` + pids + `; trap '' TERM; wait; wait`
 	began := time.Now()
@@ -118,6 +116,13 @@ func TestCheckEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
+func needCurl(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Fatalf("%v: run `test/services programs`", err)
+	}
+}
+
 // gone waits for a killed process to disappear; a zombie that nobody collects
 // counts as gone.
 func gone(pid int) bool {
@@ -133,9 +138,7 @@ func gone(pid int) bool {
 
 // Two layers of three tries each, neither of which is much.
 func TestCheckALoopInALoop(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("needs curl")
-	}
+	needCurl(t)
 	code, stdout, stderr := checked(t, "client", "--", "sh", "-c",
 		`[ "$COMPORTA_CHECK_SCENARIO" = nested ] && for i in 1 2 3; do for j in 1 2 3; do curl -s "$COMPORTA_CHECK_URL/x"; done; done`)
 	if code != exitFailed || !strings.Contains(stdout, "this client    9 calls, at most 5\n") || !strings.Contains(stdout, "a good client  a few calls") {
@@ -165,9 +168,7 @@ func TestCheckMisuse(t *testing.T) {
 }
 
 func TestCheckAClientThatDropsThePath(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("needs curl")
-	}
+	needCurl(t)
 	code, _, stderr := checked(t, "client", "--", "sh", "-c", `curl -s "${COMPORTA_CHECK_URL%/*}/orders"`)
 	if code != exitUsage || !strings.Contains(stderr, "it called /orders instead") {
 		t.Errorf("exit %d: %s", code, stderr)
