@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/comporta/comporta/internal/pathpattern"
 )
 
 // RouteClass says what kind of callers a route has.
@@ -57,23 +59,8 @@ type routes struct {
 type pattern struct {
 	route        int
 	method, host string
-	segments     []segment
+	path         pathpattern.Pattern
 }
-
-type segment struct {
-	kind segmentKind
-	text string // of a literal
-}
-
-type segmentKind uint8
-
-// In the order of specificity.
-const (
-	literal  segmentKind = iota
-	wildcard             // {name}: one segment that is not empty
-	end                  // {$}: the path ends with a slash here
-	rest                 // {name...} or a trailing slash: whatever follows
-)
 
 func newRoutes(configured []Route) (*routes, error) {
 	rs := &routes{list: append([]Route{{Name: "other", Weight: 1, Share: 1}}, configured...)}
@@ -99,54 +86,31 @@ func newRoutes(configured []Route) (*routes, error) {
 		if r.Weight < 0 || r.Share < 0 || r.Share > 1 {
 			problems = append(problems, fmt.Errorf("gate: route %q: weight %d must be positive and share %v within 0 and 1", r.Name, r.Weight, r.Share))
 		}
-		if err := register(mux, r.Match); err != nil {
-			problems = append(problems, fmt.Errorf("gate: route %q: %w", r.Name, err))
+		p, err := parsePattern(mux, i+1, r.Match)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("gate: route %q: pattern %q: %w", r.Name, r.Match, err))
 			continue
 		}
-		rs.sorted = append(rs.sorted, parsePattern(i+1, r.Match))
+		rs.sorted = append(rs.sorted, p)
 	}
 	slices.SortStableFunc(rs.sorted, moreSpecific)
 	return rs, errors.Join(problems...)
 }
 
-// register lets the standard mux judge the pattern, so that what it refuses
-// (syntax, two patterns that overlap without one being more specific) is an
+// parsePattern has the mux judge the pattern first, so that what it refuses is an
 // error here in the same words.
-func register(mux *http.ServeMux, match string) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("pattern %q: %v", match, p)
-		}
-	}()
-	mux.Handle(match, http.NotFoundHandler())
-	return nil
-}
-
-func parsePattern(route int, match string) pattern {
-	p := pattern{route: route}
+func parsePattern(mux *http.ServeMux, route int, match string) (p pattern, err error) {
+	if err := pathpattern.Register(mux, match); err != nil {
+		return p, err
+	}
+	p.route = route
 	if method, tail, ok := strings.Cut(match, " "); ok {
 		p.method, match = method, strings.TrimLeft(tail, " \t")
 	}
 	slash := strings.IndexByte(match, '/')
 	p.host = match[:slash]
-	for part := range strings.SplitSeq(match[slash+1:], "/") {
-		p.segments = append(p.segments, parseSegment(part))
-	}
-	return p
-}
-
-func parseSegment(s string) segment {
-	switch {
-	case s == "":
-		return segment{kind: rest}
-	case s == "{$}":
-		return segment{kind: end}
-	case strings.HasPrefix(s, "{") && strings.HasSuffix(s, "...}"):
-		return segment{kind: rest}
-	case strings.HasPrefix(s, "{"):
-		return segment{kind: wildcard}
-	}
-	return segment{kind: literal, text: s}
+	p.path, err = pathpattern.Parse(match[slash:])
+	return p, err
 }
 
 // moreSpecific orders patterns so that the first match is the mux's choice.
@@ -156,12 +120,12 @@ func moreSpecific(a, b pattern) int {
 	if (a.host != "") != (b.host != "") {
 		return cmp.Compare(len(b.host), len(a.host))
 	}
-	for i := range min(len(a.segments), len(b.segments)) {
-		if c := cmp.Compare(a.segments[i].kind, b.segments[i].kind); c != 0 {
+	for i := range min(len(a.path), len(b.path)) {
+		if c := cmp.Compare(a.path[i].Kind, b.path[i].Kind); c != 0 {
 			return c
 		}
 	}
-	if c := cmp.Compare(len(b.segments), len(a.segments)); c != 0 {
+	if c := cmp.Compare(len(b.path), len(a.path)); c != 0 {
 		return c
 	}
 	return -cmp.Compare(methodRank(a.method), methodRank(b.method))
@@ -195,23 +159,5 @@ func (p *pattern) matches(method, host, path string) bool {
 	if p.host != "" && p.host != host {
 		return false
 	}
-	path, more := strings.TrimPrefix(path, "/"), true
-	for i := range p.segments {
-		s := &p.segments[i]
-		if s.kind == rest {
-			return more
-		}
-		if !more {
-			return false
-		}
-		var part string
-		part, path, more = strings.Cut(path, "/")
-		switch {
-		case s.kind == literal && part != s.text,
-			s.kind == wildcard && part == "",
-			s.kind == end && (part != "" || more):
-			return false
-		}
-	}
-	return !more
+	return p.path.Matches(path)
 }

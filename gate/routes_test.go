@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/comporta/comporta/internal/pathpattern"
 )
 
 // TestRoutesAgreeWithServeMux draws sets of patterns and holds our choice
@@ -34,7 +36,7 @@ func TestRoutesAgreeWithServeMux(t *testing.T) {
 		var list []Route
 		for range rng.IntN(6) + 1 {
 			p := randomPattern()
-			if register(mux, p) == nil {
+			if pathpattern.Register(mux, p) == nil {
 				list = append(list, Route{Match: p, Name: p})
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/pathpattern"
 )
 
 // Match says which requests a rule is for: those that meet all that is set. The
@@ -30,7 +31,7 @@ type Match struct {
 type matcher struct {
 	Match
 	routes  []int
-	path    []segment
+	path    pathpattern.Pattern
 	headers []headerMatch
 }
 
@@ -38,20 +39,6 @@ type headerMatch struct {
 	name, value string
 	prefix      bool
 }
-
-type segment struct {
-	kind segmentKind
-	text string
-}
-
-type segmentKind uint8
-
-const (
-	literal segmentKind = iota
-	single              // {name}: one segment that is not empty
-	last                // {$}: the path ends with a slash here
-	rest                // {name...} or a trailing slash: whatever follows
-)
 
 // compile makes a Match ready; routes are the names of the routes by index.
 func (m Match) compile(routes []string) (matcher, error) {
@@ -86,43 +73,24 @@ func (m Match) compile(routes []string) (matcher, error) {
 	return c, errors.Join(append(problems, err)...)
 }
 
-// parsePath reads a pattern; "" is none and meets every path.
-func parsePath(pattern string) ([]segment, error) {
+// parsePath reads a pattern; "" is none and meets every path. The standard mux
+// judges it, so that there is one grammar of paths.
+func parsePath(pattern string) (pathpattern.Pattern, error) {
 	if pattern == "" {
 		return nil, nil
 	}
-	if err := registrable(pattern); err != nil {
-		return nil, err
-	}
-	var path []segment
-	for s := range strings.SplitSeq(pattern[1:], "/") {
-		switch {
-		case s == "" || strings.HasSuffix(s, "...}"):
-			path = append(path, segment{kind: rest})
-		case s == "{$}":
-			path = append(path, segment{kind: last})
-		case s[0] == '{':
-			path = append(path, segment{kind: single})
-		default:
-			path = append(path, segment{literal, s})
-		}
-	}
-	return path, nil
-}
-
-// registrable lets the standard mux judge a pattern, so that there is one
-// grammar of paths.
-func registrable(pattern string) (err error) {
 	if pattern[0] != '/' {
-		return fmt.Errorf("path %q does not begin with a slash: hosts and methods have fields of their own", pattern)
+		return nil, fmt.Errorf("path %q does not begin with a slash: hosts and methods have fields of their own", pattern)
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("path %q: %v", pattern, p)
-		}
-	}()
-	http.NewServeMux().Handle(pattern, http.NotFoundHandler())
-	return nil
+	err := pathpattern.Register(http.NewServeMux(), pattern)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", pattern, err)
+	}
+	p, err := pathpattern.Parse(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("path %q: %w", pattern, err)
+	}
+	return p, nil
 }
 
 func (m *matcher) matches(r *comporta.Request) bool {
@@ -130,7 +98,7 @@ func (m *matcher) matches(r *comporta.Request) bool {
 		(m.Methods == nil || slices.Contains(m.Methods, r.Method)) &&
 		(m.Classes == nil || slices.Contains(m.Classes, r.Client.Class)) &&
 		(m.Hosts == nil || m.matchesHost(r.Host)) &&
-		(m.path == nil || matchesPath(m.path, r.Path)) &&
+		(m.path == nil || m.path.Matches(r.Path)) &&
 		m.matchesHeaders(r.Header)
 }
 
@@ -154,26 +122,4 @@ func (m *matcher) matchesHeaders(h http.Header) bool {
 		}
 	}
 	return true
-}
-
-func matchesPath(pattern []segment, path string) bool {
-	path, more := strings.TrimPrefix(path, "/"), true
-	for i := range pattern {
-		s := &pattern[i]
-		if s.kind == rest {
-			return more
-		}
-		if !more {
-			return false
-		}
-		var part string
-		part, path, more = strings.Cut(path, "/")
-		switch {
-		case s.kind == literal && part != s.text,
-			s.kind == single && part == "",
-			s.kind == last && (part != "" || more):
-			return false
-		}
-	}
-	return !more
 }

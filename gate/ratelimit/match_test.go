@@ -60,6 +60,10 @@ var paths = []struct {
 	{"/a/{x}/c", "/a/b/c", true},
 	{"/a/{x}/c", "/a//c", false},
 	{"/a/{rest...}", "/a/b/c", true},
+	{"/%61b", "/ab", true}, // one spelling
+	{"/a%2fb", "/a%2Fb", true},
+	{"/a%2fb", "/a/b", false},
+	{"/ü", "/%C3%BC", true},
 	{"/a/{x}/{$}", "/a/b/", true},
 	{"/a/{x}/{$}", "/a/b/c", false},
 }
@@ -69,11 +73,11 @@ func TestPaths(t *testing.T) {
 		p, err := parsePath(tc.pattern)
 		if err != nil {
 			t.Errorf("%s: %v", tc.pattern, err)
-		} else if got := matchesPath(p, tc.path); got != tc.want {
+		} else if got := p.Matches(tc.path); got != tc.want {
 			t.Errorf("%s against %s: %v, want %v", tc.pattern, tc.path, got, tc.want)
 		}
 	}
-	for _, bad := range []string{"a", "GET /a", "/{x", "/{x...}/b", "/{}", "/{$}/a"} {
+	for _, bad := range []string{"a", "GET /a", "/{x", "/{x...}/b", "/{}", "/{$}/a", "/a/%2e%2e"} {
 		if _, err := parsePath(bad); err == nil {
 			t.Errorf("%q: accepted", bad)
 		}
@@ -89,7 +93,7 @@ func FuzzPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got := matchesPath(p, path); pattern == "/" && !got && path != "" {
+		if got := p.Matches(path); pattern == "/" && !got && path != "" {
 			t.Errorf("/ does not meet %q", path)
 		}
 	})

@@ -22,6 +22,7 @@ var Rules = []Rule{
 	{Package: "internal/deptest", Why: "it judges the others"},
 	{Package: "internal/target", Why: "reading a path depends on nothing"},
 	{Package: "internal/retryafter", Words: words, Why: leaf},
+	{Package: "internal/pathpattern", Words: []string{"internal/target"}, Why: "a pattern's literals are kept in the canonical spelling"},
 	{Package: "internal/memhttp", Why: "it stands in for the network, below everything"},
 	{
 		Package: "internal/config",
@@ -48,7 +49,7 @@ var Rules = []Rule{
 	{Package: "gate/calendar", Words: append(slices.Clip(words), "gate/keys"), Why: leaf},
 	{Package: "gate/overload", Words: append(slices.Clip(words), "internal/retryafter"), Why: leaf},
 	{
-		Package: "gate", Words: []string{"", "internal/hash", "internal/target", "internal/topk", "gate/..."},
+		Package: "gate", Words: []string{"", "internal/hash", "internal/target", "internal/pathpattern", "internal/topk", "gate/..."},
 		Why: "the gate's core knows its pieces and no transport, store, metric or file",
 	},
 
@@ -80,7 +81,7 @@ var Rules = []Rule{
 	},
 	{Package: "client/clienttest", Words: []string{""}, Why: "the kit judges any client, so it knows none"},
 	{Package: "gate/policydoc", Words: append(slices.Clip(words), "gate/overload", "internal/retrypolicy"), Why: "it publishes a document, in the words of the contract"},
-	{Package: "gate/ratelimit", Words: words, Why: leaf},
+	{Package: "gate/ratelimit", Words: append(slices.Clip(words), "internal/pathpattern", "internal/target"), Why: leaf},
 	{
 		Package: "gate/ratelimit/redislimit", Words: append(slices.Clip(words), "gate/ratelimit/...", "breaker"), Libraries: []string{"github.com/redis/go-redis"},
 		Why: "the adapter of one library to the limiter's store",
