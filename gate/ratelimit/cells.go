@@ -103,7 +103,9 @@ func (p pair) room(lines []line, believed bool, dead uint64) *cell {
 	for _, l := range [2]*line{p.a, p.b} {
 		for i := range n {
 			c := &l[i]
-			if other, _ := pairOf(lines, c.name).other(l).free(lineCells-1, dead); other != nil {
+			// Who holds a last cell is believed, and may hold the other line's too.
+			within := max(lineCells-1, i+1)
+			if other, _ := pairOf(lines, c.name).other(l).free(within, dead); other != nil {
 				*other = *c
 				*c = cell{}
 				return c

@@ -222,8 +222,9 @@ func (q *quotaPlan) judge(now stamp, was uint64, n int64) judgement {
 // wait is the time until n units fit, if nobody else takes any.
 func (q *quotaPlan) wait(w *window, us, before, used, n uint64) time.Duration {
 	limit, length := uint64(q.Units), w.end-w.start
-	if used+n <= limit {
-		// The earlier window must weigh no more than what is left of this one.
+	if used+n < limit {
+		// The earlier window must weigh no more than what is left of this one. Where
+		// nothing is left it must weigh nothing, and does so in the next window only.
 		return micros(w.end - us - mulDivFloor(limit-used-n, length, before))
 	}
 	at, length := w.end, w.nextEnd-w.end

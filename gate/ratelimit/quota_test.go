@@ -115,6 +115,23 @@ func TestQuotaWhenTheClockStepsBack(t *testing.T) {
 	}
 }
 
+// A cost that takes the last unit of a window fits when the window before weighs
+// nothing: that is in the next window, in which this one counts.
+func TestQuotaWaitForTheLastUnit(t *testing.T) {
+	q := newQuota(t, Quota{Units: 30_000, Period: Day})
+	var was uint64
+	q.spend(t0, &was, 1)
+	q.spend(t0.Add(day), &was, 10_001) // counts as 10,004 from the day after on
+	now := t0.Add(day)
+	wait := q.judge(stampOf(now), was, 19_999).wait
+	if wait <= 12*time.Hour {
+		t.Errorf("wait %v ends at midnight, when 10,004 and 19,999 are too many", wait)
+	}
+	if left := q.judge(stampOf(now.Add(wait)), was, 19_999).wait; left != 0 {
+		t.Errorf("after the wait of %v there is another of %v", wait, left)
+	}
+}
+
 // Whatever is asked, no calendar window gets more than its quota, no instant
 // sees more than the sliding sum, and every wait is long enough and not too long.
 func TestQuotaInvariants(t *testing.T) {

@@ -135,7 +135,9 @@ func TestCase_RateLimit_30_AFloodOfInventedKeys(t *testing.T) {
 			t.Fatalf("client %d after the flood: %v, %+v", i, ok, r)
 		}
 	}
-	// Who is believed still finds room: a quarter of the table is theirs.
+	// Who is believed still finds room: a quarter of the table is theirs. Both of a
+	// newcomer's last cells are taken, and both of their holders' other ones, once in
+	// some hundred thousand runs.
 	for i := range uint64(clients) {
 		if ok, r := try(t, table, minute, p, key(i+1<<40), true); !ok || r.Remaining != 9 {
 			t.Fatalf("a new believed client %d: %v, %+v", i, ok, r)
