@@ -64,7 +64,7 @@ func (l *limited) admit(e *engine, i uint32) {
 		ref = uint32(len(l.stays))
 		l.stays = append(l.stays, s)
 	}
-	e.agenda.add(p.done, evDone, ref)
+	e.agenda.add(max(p.done, e.now+1), evDone, ref) // no rule can divide by an answer that took no time
 }
 
 func (l *limited) done(e *engine, ref uint32) {
