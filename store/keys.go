@@ -16,7 +16,7 @@ import (
 // An error that is none of this package's says that nothing is known: what was
 // asked may have been done or not. Every method that changes a record may be
 // asked again with the same arguments, and then says what is.
-type Keys interface { //nolint:iface // the engines stand in packages of their own
+type Keys interface { //nolint:iface,interfacebloat // engines stand in packages of their own; what a key needs is this much
 	// Secret returns the 32 bytes by which names are derived (see Name). They are
 	// drawn when the state is made and stay as long as it: with another secret
 	// every key would be new, and every operation would run again.
