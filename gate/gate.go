@@ -32,6 +32,7 @@ type Gate struct {
 	slots      *calendar.Calendar
 	limiter    *ratelimit.Limiter // nil: no rate rules
 	rates      *ratelimit.Table
+	stores     map[string]ratelimit.Store // of rate rules, beside the table
 	contract   *overload.Writer
 	trace      Trace
 

@@ -54,17 +54,32 @@ func (g *Gate) compileRates(c *Config) error {
 	for i := range g.routes.list {
 		rc.Routes[i] = g.routes.list[i].Name
 	}
-	g.rates = table
+	g.rates, g.stores = table, rc.Stores
 	g.limiter, err = ratelimit.New(time.Now(), rc, table)
 	return err
 }
 
 // RateLimits yields what every rate rule counts: its policies, with how often
 // each denied. Their number is that of the configuration, whatever keys exist.
-func (g *Gate) RateLimits(yield func(*ratelimit.Policy) bool) {
+func (g *Gate) RateLimits(yield func(*ratelimit.Policy, ratelimit.Counts) bool) {
 	if g.limiter != nil {
 		g.limiter.Policies(yield)
 	}
+}
+
+// sharedLimitsAt is how the shared stores of the rules fare, by their names; nil
+// when none is shared.
+func (g *Gate) sharedLimitsAt(now time.Time) map[string]ratelimit.SharedStats {
+	var stats map[string]ratelimit.SharedStats
+	for name, store := range g.stores {
+		if s, ok := store.(ratelimit.Shared); ok {
+			if stats == nil {
+				stats = make(map[string]ratelimit.SharedStats, len(g.stores))
+			}
+			stats[name] = s.SharedStatsAt(now)
+		}
+	}
+	return stats
 }
 
 // limitAt asks the rate rules. They read the head alone, so that what they deny

@@ -5,6 +5,7 @@ import (
 
 	"github.com/comporta/comporta/gate/admission/seek"
 	"github.com/comporta/comporta/gate/calendar"
+	"github.com/comporta/comporta/gate/ratelimit"
 )
 
 // Stats is how the gate stands at one moment: what the gauges show.
@@ -21,6 +22,8 @@ type Stats struct {
 	BufferedBytes                        int64
 	RatesCrowded                         uint64 // requests whose keys found no room in the table of rate rules
 	Exempt, VersionAbsent                uint64
+	// SharedLimits is how each shared store of rate rules fares, by its name.
+	SharedLimits map[string]ratelimit.SharedStats
 }
 
 // StatsAt returns how the gate stands.
@@ -36,6 +39,7 @@ func (g *Gate) StatsAt(now time.Time) Stats {
 	if g.rates != nil {
 		stats.RatesCrowded = g.rates.Crowded()
 	}
+	stats.SharedLimits = g.sharedLimitsAt(now)
 	if g.learned != nil {
 		l := g.learned.Snapshot()
 		stats.Learned = &l

@@ -71,7 +71,8 @@ var learned = []number{
 
 // Describe implements prometheus.Collector.
 func (t *Telemetry) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descLevel, descTickets, descLimited, descTopLimited} {
+	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descLevel, descTickets, descLimited, descTopLimited,
+		descStoreErrors, descStoreDecisions, descStoreUp, descStoreNodes, descOvershot, descOvershoot} {
 		ch <- d
 	}
 	for _, n := range numbers {
@@ -110,6 +111,7 @@ func (t *Telemetry) Collect(ch chan<- prometheus.Metric) {
 	}
 	t.collectRequests(ch, g.State())
 	t.collectRates(ch, g)
+	collectStores(ch, s.SharedLimits)
 	for _, c := range t.Top(t.config.TopClients) {
 		ch <- prometheus.MustNewConstMetric(descTop, prometheus.CounterValue, float64(c.Total), c.Client, c.Kind.String())
 	}

@@ -254,12 +254,13 @@ func (l *Limiter) ChargeAt(ctx context.Context, now time.Time, v *Verdict, n int
 	})
 }
 
-// Policies yields every policy with its counters, for metrics: a bounded number,
-// whatever keys exist.
-func (l *Limiter) Policies(yield func(*Policy) bool) {
+// Policies yields every policy with what it did, for metrics: a bounded number,
+// whatever keys exist. What a rule's stand-in denied while its store was away is
+// counted as the rule's.
+func (l *Limiter) Policies(yield func(*Policy, Counts) bool) {
 	for _, r := range l.rules {
 		for _, c := range []*charged{r.byKey, r.quotaByKey, r.byNetwork, r.quotaByNetwork, r.bySubnet} {
-			if c != nil && !yield(c.policy) {
+			if c != nil && !yield(c.policy, l.countsOf(r, c)) {
 				return
 			}
 		}

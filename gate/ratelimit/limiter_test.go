@@ -100,8 +100,8 @@ func TestCase_RateLimit_16_ShadowsCountAndDenyNothing(t *testing.T) {
 	if got := string(v.AppendLimit(nil)); got != `"r";r=1;t=1` {
 		t.Errorf("RateLimit: %s; a shadow must not show", got)
 	}
-	for p := range l.Policies {
-		if c := p.Counts(); p.Name == "s" && c != (Counts{WouldDeny: 3}) {
+	for p, c := range l.Policies {
+		if p.Name == "s" && c != (Counts{WouldDeny: 3}) {
 			t.Errorf("counts of the shadow: %+v, want 3 that it would have denied", c)
 		}
 	}
@@ -275,8 +275,8 @@ func TestPeeksCountNothingAndShadowsDenyNone(t *testing.T) {
 	if !l.PeekAt(context.Background(), t0, from("192.0.2.1"), &v) {
 		t.Error("a shadow denies a peek of several keys")
 	}
-	for p := range l.Policies {
-		if c := p.Counts(); c.Denied != 0 || c.WouldDeny > 1 {
+	for p, c := range l.Policies {
+		if c.Denied != 0 || c.WouldDeny > 1 {
 			t.Errorf("%s: %+v, want peeks uncounted", p.Name, c)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta/breaker"
+	"github.com/comporta/comporta/gate/ratelimit"
 )
 
 // tally is the counters of a store.
@@ -71,6 +72,18 @@ func (s *Store) StatsAt(now time.Time) Stats {
 		Errors:         t.errors.Load(), Refused: t.refused.Load(), Busy: t.busy.Load(), Late: t.late.Load(), Missed: t.missed.Load(),
 		Crowded: t.crowded.Load(), Learned: t.learned.Load(),
 		OvershotUnits: t.overshot.Load(), OvershootRatio: t.ratioAt(now),
+	}
+}
+
+// SharedStatsAt implements ratelimit.Shared: the part of Stats that any shared
+// store has.
+func (s *Store) SharedStatsAt(now time.Time) ratelimit.SharedStats {
+	st := s.StatsAt(now)
+	return ratelimit.SharedStats{
+		Available: st.Breaker == breaker.Closed, Nodes: st.Nodes,
+		Asked: st.Asked, Spared: st.Leases + st.Cold + st.Denied,
+		Failed: st.Errors + st.Late, Refused: st.Refused, Busy: st.Busy,
+		OvershotUnits: st.OvershotUnits, OvershootRatio: st.OvershootRatio,
 	}
 }
 

@@ -44,7 +44,7 @@ type Store struct {
 	lastBeat heartbeat // written by New, then by keepHouse only
 }
 
-var _ ratelimit.Store = (*Store)(nil)
+var _ ratelimit.Shared = (*Store)(nil)
 
 // registry is the policies that are known. It is replaced as a whole.
 type registry struct {
