@@ -33,6 +33,7 @@ type app struct {
 	listeners *listeners
 	side      *side
 	fetchers  fetchers
+	retired   sync.WaitGroup // stores of rate limits that a reload replaced
 	ready     atomic.Bool
 	handling  atomic.Int64 // requests that a handler is busy with, hijacked ones too
 
@@ -58,7 +59,7 @@ func newApp(file string, load loader, log *slog.Logger, access io.Writer) (*app,
 		return nil, err
 	}
 	a.warn(warnings)
-	a.parts.log = log
+	a.parts.log, a.parts.connect = log, true
 	if a.parts.state, err = gate.NewState(); err != nil {
 		return nil, err
 	}
@@ -78,9 +79,13 @@ func newApp(file string, load loader, log *slog.Logger, access io.Writer) (*app,
 
 // put makes k what serves.
 func (a *app) put(k *compiled) {
-	a.parts.jwks = k.jwks
+	old := a.parts.store
+	a.parts.jwks, a.parts.store = k.jwks, k.store
 	a.current.Store(k)
 	a.parts.telemetry.Watch(k.gate)
+	if old != nil && old != k.store {
+		a.retire(old)
+	}
 }
 
 func (a *app) warn(warnings []config.Problem) {
@@ -107,6 +112,7 @@ func (a *app) run(ctx context.Context, hup, again <-chan os.Signal) error {
 	if err := a.start(); err != nil {
 		err = errors.Join(err, a.side.close())
 		a.listeners.wait()
+		a.closeStores()
 		return err
 	}
 	changed := make(chan struct{}, 1)

@@ -20,6 +20,7 @@ import (
 	"github.com/comporta/comporta/gate/keys"
 	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/gate/policydoc"
+	"github.com/comporta/comporta/gate/ratelimit"
 	"github.com/comporta/comporta/gate/repeat"
 	"github.com/comporta/comporta/internal/config"
 	"github.com/comporta/comporta/proxy"
@@ -33,6 +34,7 @@ type compiled struct {
 	proxy  *proxy.Proxy
 	policy *policydoc.Handler // nil: the path belongs to the service
 	jwks   keySets            // to be fetched while this one serves
+	store  *limitStore        // nil: no rule is shared
 }
 
 // ServeHTTP answers the policy document before anything that could shed it, and
@@ -51,8 +53,10 @@ type parts struct {
 	state     *gate.State
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
-	jwks      keySets // of the configuration before; read only
-	published uint64  // version of the policy document of the configuration before
+	jwks      keySets     // of the configuration before; read only
+	published uint64      // version of the policy document of the configuration before
+	store     *limitStore // of the configuration before; nil: none
+	connect   bool        // to what the configuration names; false while one is tried
 }
 
 // tryCompile finds what is wrong beyond the words of a configuration, and leaves
@@ -70,6 +74,8 @@ func tryCompile(c *config.Config, published uint64) error {
 			rest.Admin.TokenFile = ""
 		case "retry_policy.file":
 			rest.RetryPolicy.File = ""
+		case "redis.url_file", "redis.password_file", "redis.ca_file":
+			rest.Redis, rest.RateLimits = config.Redis{}, nil // judged when all are there
 		default:
 			rest.Listen = nil // the certificates are read when all are there
 		}
@@ -96,6 +102,11 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 		}
 	}
 	gc.RateLimits, noRates = ratesOf(c)
+	if c.SharesLimits() && noRates == nil && noKeys == nil {
+		var store ratelimit.Store
+		store, k.store, noRates = p.storeOf(c, gc.Keys)
+		gc.RateLimits.Stores = map[string]ratelimit.Store{config.StoreRedis: store}
+	}
 	gc.Clients, noClients = k.clientsOf(&c.Clients, p)
 	if noClients == nil && noRates == nil { // with half of the clients the gate would name problems that are none
 		k.gate, noGate = gate.New(gc, p.state)
@@ -105,6 +116,9 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	}
 	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p))
 	if err := errors.Join(noKeys, noClients, noRates, noGate, noPolicy, noProxy); err != nil {
+		if k.store != p.store {
+			k.store.close(p.log)
+		}
 		return nil, err
 	}
 	return k, nil

@@ -68,6 +68,7 @@ func (l *loader) contradictions(in Input) {
 	l.checkAdmission()
 	l.checkRoutes()
 	l.checkRates()
+	l.checkRedis()
 	l.checkIdentify()
 	l.checkNames()
 	l.checkProxies()

@@ -122,12 +122,10 @@ func checkRateKey(text string) *fault {
 
 func checkRateStore(text string) *fault {
 	switch text {
-	case "local":
+	case StoreLocal, StoreRedis:
 		return nil
-	case "redis":
-		return &fault{show(text) + " is " + notYet, "remove it; only local is accepted"}
 	}
-	return &fault{show(text) + " is not a store of rate limits", "local"}
+	return &fault{show(text) + " is not a store of rate limits", "local or redis"}
 }
 
 func checkRateHost(text string) *fault {

@@ -38,6 +38,8 @@ type Config struct {
 	Keys Keys `key:"keys"`
 	// How much each key may do in how much time. All rules that match a request are asked, and charged together or not at all.
 	RateLimits []RateLimit `key:"rate_limits" default:"[]"`
+	// Where several gateways count together: the rules with `store: redis`.
+	Redis Redis `key:"redis"`
 	// How refusals speak.
 	Contract Contract `key:"contract"`
 	// The document that tells clients how much they may retry.
@@ -309,9 +311,9 @@ type RateLimit struct {
 	Unseen string `key:"unseen" default:"" check:"rate"`
 	// Denied requests count too: who goes on at full speed stays out.
 	Penalty bool `key:"penalty" default:"false"`
-	// Where it is counted. local: in this process.
+	// Where it is counted. local: in this process. redis: in all gateways together, see redis; a quota is not.
 	Store string `key:"store" default:"local" check:"ratestore"`
-	// What becomes of its requests while a shared store is away: open admits, closed refuses with 503, local counts in this process.
+	// What becomes of its requests while Redis is away: open admits, closed refuses with 503, local counts in this process, one part of redis.gateways of the rule.
 	OnStoreFailure string `key:"on_store_failure" default:"local" oneof:"open closed local"`
 	// Count what would be denied, and deny nothing.
 	Shadow bool `key:"shadow" default:"false"`
@@ -343,6 +345,26 @@ type Quota struct {
 	TimeZone string `key:"time_zone" default:"UTC" check:"zone"`
 	// The quota comes back whole at the boundary, as contracts put it; twice as much may pass around it. false: the window before counts for the part of it that is not over.
 	Fixed bool `key:"fixed" default:"false"`
+}
+
+// Redis is where rate limits are shared, and how.
+type Redis struct {
+	// Its address: redis://user:password@host:port/database, redis+cluster://host,host or redis+sentinel://host,host/master; rediss in place of redis is TLS. Empty: none.
+	URL RedisURL `key:"url" default:"" check:"redis"`
+	// A file that holds the address, in place of url.
+	URLFile string `key:"url_file" default:"" check:"file"`
+	// A file that holds the password, for an address without one.
+	PasswordFile string `key:"password_file" default:"" check:"file"`
+	// Authorities by which the server's certificate is judged, in PEM; for rediss. Empty: those of the system.
+	CAFile string `key:"ca_file" default:"" check:"file"`
+	// Begins the name of every key there. Gateways of one fleet have the same.
+	Prefix string `key:"prefix" default:"comporta:rl" check:"redisprefix"`
+	// T of the bound: for how long a gateway may spend by itself what Redis lent it, and how often it says that it lives.
+	Period time.Duration `key:"period" default:"1s" range:"100ms..1m"`
+	// The most that a request waits for Redis.
+	Timeout time.Duration `key:"timeout" default:"20ms" range:"1ms..5s" hint:"20ms; a Redis that takes longer is as good as away"`
+	// How many gateways share, at most: assumed until Redis has counted them, and what a rule with on_store_failure local is divided by.
+	Gateways int `key:"gateways" default:"1" range:"1..10000"`
 }
 
 // RetryPolicy is the remote switch of the clients.

@@ -18,7 +18,6 @@ var laterKeys = map[string]string{
 	"upstream.breaker":               "off",
 	"upstream.health":                "off",
 	"upstream.retries":               "off",
-	"redis.url":                      "",
 	"challenge.mode":                 "off",
 	"idempotency.routes":             offList,
 	"store":                          offNone,

@@ -199,6 +199,9 @@ func (c *Config) CheckFiles() error {
 	}
 	check("admin.token_file", c.Admin.TokenFile)
 	check("keys.file", c.Keys.File)
+	check("redis.url_file", c.Redis.URLFile)
+	check("redis.password_file", c.Redis.PasswordFile)
+	check("redis.ca_file", c.Redis.CAFile)
 	check("retry_policy.file", c.RetryPolicy.File)
 	if len(l.problems) == 0 {
 		return nil

@@ -38,6 +38,7 @@ var scalars = map[reflect.Type]*scalarType{
 	reflect.TypeFor[Size]():          sizeType,
 	reflect.TypeFor[*url.URL]():      urlType,
 	reflect.TypeFor[netip.Prefix]():  prefixType,
+	reflect.TypeFor[RedisURL]():      redisURLType,
 	reflect.TypeFor[TLSVersion]():    tlsVersionType,
 }
 

@@ -45,6 +45,8 @@ type Config struct {
 	// Timeouts, at least 3 round trips, half of them failed, 250 ms open. A longer window
 	// would remember what went well before, while everybody waits for the timeout.
 	Breaker breaker.Config
+	// Trace is told when Redis goes and comes.
+	Trace Trace
 }
 
 // What the zero values of Config mean.

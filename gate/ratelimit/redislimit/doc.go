@@ -57,6 +57,10 @@
 // Redis Cluster keeps keys of one request in different slots: when one of them
 // denies, what the others were charged is given back a moment later.
 //
+// While Redis does not answer, leases that it gave before are still spent and
+// denials still believed; everything else is ErrUnavailable, for the failure modes
+// of the rules to decide.
+//
 // Quotas are not shared: Prepare refuses them.
 //
 // Names of keys in Redis are hashes under Config.Secret; all nodes need the same.

@@ -2,6 +2,7 @@ package redislimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,9 +20,8 @@ func ExampleParseURL() {
 	// redislimit: 2 hosts: say whether they are redis+cluster or redis+sentinel
 }
 
-// A store whose Redis is away is made all the same. What a key may have before
-// Redis is asked it gets; then the failure mode of the rule decides, which the
-// caller of a bare store does itself.
+// A store whose Redis is away is made all the same. It decides nothing: the
+// failure mode of the rule does, which the caller of a bare store applies itself.
 func Example() {
 	ctx := context.Background()
 	where, err := redislimit.ParseURL("redis://127.0.0.1:1/0")
@@ -45,11 +45,8 @@ func Example() {
 		return
 	}
 	debits, results := []ratelimit.Debit{{Policy: policy, Key: []byte("ana"), Cost: 1}}, make([]ratelimit.Result, 1)
-	for range 2 {
-		ok, err := store.Take(ctx, time.Now(), debits, results)
-		fmt.Println(ok, err != nil)
-	}
+	ok, err := store.Take(ctx, time.Now(), debits, results)
+	fmt.Println(ok, errors.Is(err, redislimit.ErrUnavailable))
 	// Output:
-	// true false
 	// false true
 }

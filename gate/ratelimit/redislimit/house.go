@@ -69,11 +69,18 @@ func (s *Store) keepHouse() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), max(s.config.Period/sweepsPerPeriod, s.config.Timeout))
-		if s.beat(ctx, false) != nil {
-			s.tally.missed.Add(1)
-		}
+		s.keepAlive(ctx)
 		cancel()
 	}
+}
+
+// keepAlive beats once and notes what came of it.
+func (s *Store) keepAlive(ctx context.Context) {
+	err := s.beat(ctx, false)
+	if err != nil {
+		s.tally.missed.Add(1)
+	}
+	s.health.beat(s.clock(), err)
 }
 
 // goodFor is how many beats a node may miss before it no longer counts.

@@ -80,7 +80,7 @@ func (s *Store) StatsAt(now time.Time) Stats {
 func (s *Store) SharedStatsAt(now time.Time) ratelimit.SharedStats {
 	st := s.StatsAt(now)
 	return ratelimit.SharedStats{
-		Available: st.Breaker == breaker.Closed, Nodes: st.Nodes,
+		Available: !s.health.lost.Load(), Nodes: st.Nodes,
 		Asked: st.Asked, Spared: st.Leases + st.Cold + st.Denied,
 		Failed: st.Errors + st.Late, Refused: st.Refused, Busy: st.Busy,
 		OvershotUnits: st.OvershotUnits, OvershootRatio: st.OvershootRatio,

@@ -28,6 +28,7 @@ type Store struct {
 	lanes   []lane
 	clock   func() time.Time // of round trips; decisions get theirs from callers
 	breaker *breaker.Breaker
+	health  health
 	nodes   atomic.Int64
 	learn   atomic.Int64 // microsecond until which grants are halved
 	refunds []byte       // begins what remembers refunds
@@ -81,9 +82,7 @@ func connect(ctx context.Context, c Config, clock func() time.Time) (*Store, err
 	s.ask = s.askRedis
 	first, cancel := context.WithTimeout(ctx, max(time.Second, c.Timeout))
 	defer cancel()
-	if s.beat(first, false) != nil {
-		s.tally.missed.Add(1)
-	}
+	s.keepAlive(first)
 	s.stopped.Go(s.keepHouse)
 	return s, nil
 }
@@ -98,6 +97,7 @@ func newStore(c Config, lanes int, clock func() time.Time) (*Store, error) {
 		if change.To == breaker.Closed {
 			s.learnUntil(now)
 		}
+		s.health.changed(now, change)
 		if changed != nil {
 			changed(now, change)
 		}
@@ -106,7 +106,7 @@ func newStore(c Config, lanes int, clock func() time.Time) (*Store, error) {
 	if problems := errors.Join(c.check(), err); problems != nil {
 		return nil, problems
 	}
-	s.breaker = guard
+	s.breaker, s.health.trace = guard, c.Trace
 	if s.config.Node == "" {
 		s.config.Node = rand.Text()
 	}

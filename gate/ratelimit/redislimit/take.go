@@ -213,7 +213,7 @@ func (s *Store) pay(now int64, c *claim, key []byte, believed bool) (payment, ra
 func (s *Store) payCold(sh *shard, now int64, c *claim, e *entry) (payment, ratelimit.Result) {
 	m := c.meter
 	debt := e.known(now) + e.debt*m.interval
-	if e.debt+c.cost > s.fleet().allowance(m) || m.lacks(debt, c.cost) > 0 {
+	if s.health.silent.Load() || e.debt+c.cost > s.fleet().allowance(m) || m.lacks(debt, c.cost) > 0 {
 		return asking, ratelimit.Result{}
 	}
 	if e.debt == 0 {

@@ -192,6 +192,7 @@ func (s *Store) call(l *lane, sent []*question) (flown bool, err error) {
 	if err == nil {
 		err = decode(reply, sent)
 	}
+	s.health.spoke(err)
 	permit.DoneAt(s.clock(), outcomeOf(err))
 	if err != nil {
 		s.tally.errors.Add(1)

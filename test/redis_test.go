@@ -1,0 +1,56 @@
+//go:build integration
+
+package test
+
+import (
+	"net"
+	"os/exec"
+	"testing"
+)
+
+// redisServer is a Redis of one test, which may be killed. It keeps nothing.
+type redisServer struct {
+	addr, dir string
+	cmd       *exec.Cmd
+}
+
+func startRedis(t *testing.T) *redisServer {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: run `make integration`")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &redisServer{addr: l.Addr().String(), dir: t.TempDir()}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.start(t)
+	t.Cleanup(r.kill)
+	return r
+}
+
+func (r *redisServer) start(t *testing.T) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir)
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "redis-server answers", func() bool {
+		c, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+}
+
+func (r *redisServer) kill() {
+	_, _ = r.cmd.Process.Kill(), r.cmd.Wait() // it may have ended
+}
