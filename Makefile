@@ -67,6 +67,11 @@ bench-decision: ## the decision's cost against its targets, and against like lib
 bench-client: ## calls that reach a service that is down, and a success's cost, against like clients
 	cd bench && $(GO) run ./client $(ARGS)
 
+.PHONY: bench-proxy
+bench-proxy: ## what a request through the gateway costs against other proxies (about four minutes)
+	test/services bench
+	cd bench && $(GO) run ./proxy $(ARGS)
+
 .PHONY: sim-cases
 sim-cases: ## the long cases of the simulator (some minutes)
 	$(GO) test -tags simcases -timeout 30m -run 'TestCase|TestPeers' ./storm/sim
