@@ -89,6 +89,10 @@ var Rules = []Rule{
 	{Package: "gate/ratelimit/limittest", Words: append(slices.Clip(words), "gate/ratelimit"), Why: "the suite that every store of the limiter passes"},
 	{Package: "store", Why: "the words of durable state depend on nothing; engines stand beside them"},
 	{Package: "store/memstore", Words: []string{"store"}, Why: "an engine knows the words of its state, and nobody who uses it"},
+	{
+		Package: "store/sqlitestore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"modernc.org/sqlite"},
+		Why: "the adapter of one library to the words of state",
+	},
 	{Package: "store/storetest", Words: []string{"store"}, Why: "the suite that every engine passes knows none"},
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{

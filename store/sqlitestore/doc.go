@@ -1,0 +1,41 @@
+// Package sqlitestore keeps state in one SQLite file, for one process.
+//
+// # Basics
+//
+//	s, err := sqlitestore.Open(ctx, sqlitestore.Config{Path: "/var/lib/comporta/state.db"})
+//	if err != nil { ... }
+//	defer s.Close()
+//
+// What a method says is on the disk when it returns: the file is in WAL mode with
+// synchronous=FULL. One goroutine writes. It puts all that waits for it into one
+// transaction, so that sixty-four callers share one fsync; one that is alone waits
+// for nobody. Readers have connections of their own and wait for no writer.
+//
+// The directory must exist. The file, which holds answers, is readable by its
+// owner only; so are the two that SQLite puts beside it (-wal, -shm) and the lock
+// (.lock). The lock is the operating system's and ends with the process, however
+// that dies. The file .lock stays; what is written in it is for people.
+//
+// [Store.Backup] copies the state while it is in use. [Store.Check] reads all of
+// it and reports what is damaged.
+//
+// # Caveats
+//
+// One process at a time: a second one is refused with [ErrInUse]. Several
+// gateways share PostgreSQL.
+//
+// A network's filesystem keeps neither SQLite's locks nor its shared memory
+// reliably: it is refused with [ErrFilesystem] where it can be told (Linux, macOS,
+// FreeBSD). So is FUSE, behind which anything may be; Config.AnyFilesystem is for
+// who knows better.
+//
+// After a failed fsync nobody knows what is on the disk, and a second one may
+// report success without having written anything. The store then refuses every
+// call until it is opened anew.
+//
+// A full disk fails calls with store.ErrFull and changes nothing. The store goes
+// on by itself once there is room.
+//
+// Copying the file with cp while it is in use yields a damaged or stale copy: use
+// [Store.Backup], or the command .backup of sqlite3.
+package sqlitestore

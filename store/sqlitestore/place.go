@@ -1,0 +1,105 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// place is the file of a store, with the lock on it.
+type place struct {
+	path     string // absolute, without symbolic links
+	lock     *os.File
+	volatile string // the name of the filesystem if it lies in memory
+}
+
+// takePlace finds the file, or makes an empty one, and locks it.
+//
+// The database itself is opened by nobody but SQLite while SQLite has it: the
+// kernel would drop SQLite's record locks with the first descriptor that is
+// closed.
+func takePlace(c *Config, filesystem func(dir string) (unfitName, volatileName string, err error)) (*place, error) {
+	path, err := resolve(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{path: path}
+	unfit, volatile, err := filesystem(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	if unfit != "" && !c.AnyFilesystem {
+		return nil, fmt.Errorf("%w: %s lies on %s, where SQLite's locks do not hold: use a disk of this machine, or PostgreSQL", ErrFilesystem, path, unfit)
+	}
+	p.volatile = volatile
+	if p.lock, err = lock(path + ".lock"); err != nil {
+		return nil, err
+	}
+	if err := private(path); err != nil {
+		return nil, errors.Join(err, p.lock.Close())
+	}
+	return p, nil
+}
+
+// resolve returns the one name of a file, so that two ways to it meet at one lock.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("sqlitestore: %w", err)
+	}
+	dir := filepath.Dir(abs)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("sqlitestore: the directory %s does not exist: make it, readable by this user only: %w", dir, err)
+	case err != nil:
+		return "", fmt.Errorf("sqlitestore: %w", err)
+	case !info.IsDir():
+		return "", fmt.Errorf("sqlitestore: %s is no directory: name a file within one", dir)
+	}
+	if strings.HasSuffix(path, string(filepath.Separator)) {
+		return "", fmt.Errorf("sqlitestore: %s names a directory: name a file in it", path)
+	}
+	whole, err := filepath.EvalSymlinks(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(abs); err == nil {
+			return "", fmt.Errorf("sqlitestore: %s is a symbolic link to nothing: name the file itself", abs)
+		}
+		if dir, err = filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(dir, filepath.Base(abs)), nil
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("sqlitestore: %w", err)
+	}
+	return whole, nil
+}
+
+// private makes the file if there is none, and sees to it that nobody but its
+// owner can read it. What SQLite puts beside it has the same mode.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("sqlitestore: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("sqlitestore: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("sqlitestore: %s is no file: name another path", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return fmt.Errorf("sqlitestore: others can read %s, which holds answers: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func (p *place) leave() error { return p.lock.Close() }

@@ -1,0 +1,184 @@
+package sqlitestore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfigSaysAllProblemsAtOnce(t *testing.T) {
+	err := Config{MaxBytes: 1, Readers: 65, Busy: -1}.Check()
+	for _, want := range []string{"Path is empty", "MaxBytes: 1", "Readers: 65", "Busy: -1ns"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want something with %q", err, want)
+		}
+	}
+	if err := (Config{Path: "x"}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func write(tb testing.TB, path, content string, mode os.FileMode) {
+	tb.Helper()
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// sqlFile makes a SQLite file that other hands have written to.
+func sqlFile(tb testing.TB, path string, statements ...string) {
+	tb.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// What Open cannot use it leaves alone, and says what to do.
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lay   func(dir string) string // returns the path to open
+		want  string
+		match error
+	}{
+		{"NoDirectory", func(dir string) string { return filepath.Join(dir, "none", "db") }, "make it", os.ErrNotExist},
+		{"ADirectory", func(dir string) string { return dir }, "is no file", nil},
+		{"ASlashAtTheEnd", func(dir string) string { return dir + "/" }, "name a file in it", nil},
+		{"AFileAsDirectory", func(dir string) string {
+			write(t, filepath.Join(dir, "f"), "", 0o600)
+			return filepath.Join(dir, "f", "db")
+		}, "directory", nil},
+		{"ALinkToNothing", func(dir string) string {
+			if err := os.Symlink(filepath.Join(dir, "none"), filepath.Join(dir, "link")); err != nil {
+				t.Fatal(err)
+			}
+			return filepath.Join(dir, "link")
+		}, "symbolic link to nothing", nil},
+		{"AText", func(dir string) string {
+			write(t, filepath.Join(dir, "db"), strings.Repeat("dear diary ", 100), 0o600)
+			return filepath.Join(dir, "db")
+		}, "no SQLite file", ErrForeign},
+		{"AnotherProgramsFile", func(dir string) string {
+			sqlFile(t, filepath.Join(dir, "db"), `CREATE TABLE photo (id INTEGER)`)
+			return filepath.Join(dir, "db")
+		}, "something else", ErrForeign},
+		{"ALaterVersion", func(dir string) string {
+			path := filepath.Join(dir, "db")
+			if err := open(t, Config{Path: path}).Close(); err != nil {
+				t.Fatal(err)
+			}
+			sqlFile(t, path, `INSERT INTO migration VALUES (99, 0)`)
+			return path
+		}, "version 99", ErrNewer},
+		{"NoSecret", func(dir string) string {
+			path := filepath.Join(dir, "db")
+			if err := open(t, Config{Path: path}).Close(); err != nil {
+				t.Fatal(err)
+			}
+			sqlFile(t, path, `DELETE FROM meta`)
+			return path
+		}, "put a backup in its place", ErrCorrupt},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := c.lay(t.TempDir())
+			before, readErr := os.ReadFile(path)
+			s, err := Open(t.Context(), Config{Path: path})
+			if err == nil {
+				t.Fatal(errors.Join(errors.New("opened"), s.Close()))
+			}
+			if !strings.Contains(err.Error(), c.want) || c.match != nil && !errors.Is(err, c.match) {
+				t.Errorf("%v\nwant %q and %v", err, c.want, c.match)
+			}
+			if after, err := os.ReadFile(path); readErr == nil && (err != nil || !bytes.Equal(after, before)) {
+				t.Errorf("the file was changed, %v", err)
+			}
+			s, err = Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "other")}) // nothing is left that hinders
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestANetworksFilesystemIsRefused(t *testing.T) {
+	nfs := func(string) (unfitName, volatileName string, err error) { return "NFS", "", nil }
+	c := Config{Path: file(t)}
+	if _, err := takePlace(&c, nfs); !errors.Is(err, ErrFilesystem) || !strings.Contains(err.Error(), "NFS") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(c.Path); err == nil {
+		t.Error("a file was made")
+	}
+	c.AnyFilesystem = true
+	p, err := takePlace(&c, nfs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.leave(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Answers are nobody else's to read, also where somebody copied a backup in place.
+func TestFilesAreTheOwnersOnly(t *testing.T) {
+	path := file(t)
+	s := open(t, Config{Path: path})
+	finish(t, s, granted(t, s, "k"), "secret")
+	modes := func() {
+		t.Helper()
+		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+			info, err := os.Stat(path + suffix)
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", suffix, info.Mode(), err)
+			}
+		}
+	}
+	modes()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, Config{Path: path})
+	finish(t, s, granted(t, s, "l"), "secret")
+	modes()
+}
+
+// Two names of one file lead to one lock.
+func TestASecondStoreIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "db"), filepath.Join(dir, "link")
+	s := open(t, Config{Path: path})
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{path, link, filepath.Join(dir, ".", "x", "..", "db")} {
+		if _, err := Open(context.Background(), Config{Path: p}); !errors.Is(err, ErrInUse) {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+	granted(t, s, "k")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Config{Path: link})
+	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, ErrInUse) {
+		t.Error(err)
+	}
+}
