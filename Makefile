@@ -32,7 +32,7 @@ test: ## everything: check, unit, norace, examples, integration, vuln
 .PHONY: check
 check: bin/golangci-lint ## go vet and golangci-lint
 	$(GO) vet ./...
-	$(GO) vet -tags integration ./test/... ./gate/ratelimit/redislimit
+	$(GO) vet -tags integration ./test/... ./gate/ratelimit/redislimit ./store/...
 	bin/golangci-lint run ./...
 
 .PHONY: unit
@@ -53,7 +53,7 @@ examples: ## the examples of the documentation, run and compared
 
 .PHONY: integration
 integration: ## the built binary against real services (installs them with apt as root if missing)
-	test/services run $(GO) test -count=1 -timeout 10m -tags integration ./test/... ./gate/ratelimit/redislimit
+	test/services run $(GO) test -count=1 -timeout 10m -tags integration ./test/... ./gate/ratelimit/redislimit ./store/...
 
 .PHONY: vuln
 vuln: bin/govulncheck ## known vulnerabilities, where their database can be reached

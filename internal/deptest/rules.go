@@ -93,6 +93,10 @@ var Rules = []Rule{
 		Package: "store/sqlitestore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"modernc.org/sqlite"},
 		Why: "the adapter of one library to the words of state",
 	},
+	{
+		Package: "store/pgstore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"github.com/jackc/pgx"},
+		Why: "the adapter of one library to the words of state",
+	},
 	{Package: "store/storetest", Words: []string{"store"}, Why: "the suite that every engine passes knows none"},
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{
