@@ -97,6 +97,10 @@ var Rules = []Rule{
 		Package: "store/pgstore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"github.com/jackc/pgx"},
 		Why: "the adapter of one library to the words of state",
 	},
+	{
+		Package: "store/redisstore", Words: []string{"store"}, Libraries: []string{"github.com/redis/go-redis"},
+		Why: "the adapter of one library to the words of state",
+	},
 	{Package: "store/storetest", Words: []string{"store"}, Why: "the suite that every engine passes knows none"},
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{

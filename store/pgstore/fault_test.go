@@ -164,9 +164,10 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The clocks of the processes play no part: one an hour ahead and one an hour
+// cases/events.md B22, where the database has the clock: those of the processes play
+// no part: one an hour ahead and one an hour
 // behind agree on who runs.
-func TestSkewedClocks(t *testing.T) {
+func TestCase_Events_B22_SkewedClocks(t *testing.T) {
 	name := schema(t)
 	ahead, behind := open(t, Config{Schema: name}), open(t, Config{Schema: name})
 	c := claimOf("k")
