@@ -91,6 +91,7 @@ var cases = []struct {
 	{"SharedByTwo", sharedByTwo},
 	{"ContextIsObeyed", contextIsObeyed},
 	{"Health", health},
+	{"RandomWalk", walk},
 	{"Closed", closed},
 }
 
