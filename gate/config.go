@@ -37,8 +37,18 @@ type Config struct {
 	// the service logs the same name. Without it such requests have a name in
 	// refusals and logs only.
 	NameRequests bool
-	Trace        Trace
+	// Challenge is asked about strangers on pages from LevelOverload on; nil asks
+	// nobody for anything.
+	Challenge Challenge
+	Trace     Trace
 }
+
+// Challenge reports whether a request brings the proof that its sender was asked
+// for. It is called after the rate rules and before anything of the body is read,
+// for routes of class RoutePage and clients that are neither verified nor proven;
+// a request without the proof is refused with comporta.ChallengeRequired. It is
+// called from many goroutines, on the request's way, and must not keep r.
+type Challenge func(now time.Time, l Level, route *Route, r *comporta.Request) (proved bool)
 
 // Limits bound what one request may cost the face for net/http. The zero value
 // sets none.
@@ -104,7 +114,7 @@ func New(c Config, s *State) (*Gate, error) {
 		}
 	}
 	g := &Gate{
-		state: s, signals: c.Signals, trace: c.Trace, slots: nil,
+		state: s, signals: c.Signals, challenge: c.Challenge, trace: c.Trace, slots: nil,
 		bodyLimit: c.Repeats.BodyLimit, bufferedLimit: c.BufferedBodies, limits: c.Limits, nameRequests: c.NameRequests,
 	}
 	if g.bodyLimit == 0 {

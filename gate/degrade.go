@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/comporta/comporta"
 )
 
 // Level says how hard the house is pressed. Where a verdict names what the traffic
@@ -13,11 +15,14 @@ type Level uint8
 // The levels. What each one changes:
 //
 //	normal, busy   nothing: busy says that there is little room left
-//	overload       nothing yet: somebody waits or is refused for want of room
-//	attack         verified and proven clients go first, whatever they ask;
-//	               originals of strangers come after them
+//	overload       costly routes are dearer for strangers, and pages ask them for
+//	               a challenge, where there is one: somebody waits or is refused
+//	               for want of room
+//	attack         the same; and verified and proven clients go first, whatever
+//	               they ask, while originals of strangers come after them
 //
-// A challenge, where there is one, begins at overload.
+// Strangers are clients that are neither verified nor proven. A route is as costly
+// as its Weight says: that many times a rate rule charges a request of it.
 const (
 	LevelNormal Level = iota
 	LevelBusy
@@ -170,6 +175,31 @@ func (g *Gate) LevelAt(now time.Time) Level {
 		p.use = float64(a.InFlight) / float64(a.Limit)
 	}
 	return d.judge(second, p)
+}
+
+// dearnessAt is how many times rate rules charge a request: what a costly route
+// takes of a pressed house, a stranger pays for.
+func (g *Gate) dearnessAt(now time.Time, r *comporta.Request) int64 {
+	weight := g.routes.list[r.Route].Weight
+	if weight <= 1 || r.Client.Class.Believed() || g.LevelAt(now) < LevelOverload {
+		return 1
+	}
+	return int64(weight)
+}
+
+// challengeAt asks a stranger on a page for the proof of Config.Challenge. Programs
+// could not give one, and whoever is on the list of the allowed need not.
+func (d *Decision) challengeAt(now time.Time) comporta.Reason {
+	g, r := d.gate, d.r
+	route := &g.routes.list[r.Route]
+	if route.Class != RoutePage || r.Client.Class.Believed() || d.Limits != nil && d.Limits.Listed {
+		return comporta.ReasonNone
+	}
+	level := g.LevelAt(now)
+	if level < LevelOverload || g.challenge(now, level, route, r) {
+		return comporta.ReasonNone
+	}
+	return comporta.ChallengeRequired
 }
 
 const maxPinTTL = 24 * time.Hour

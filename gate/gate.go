@@ -34,6 +34,7 @@ type Gate struct {
 	rates      *ratelimit.Table
 	stores     map[string]ratelimit.Store // of rate rules, beside the table
 	contract   *overload.Writer
+	challenge  Challenge // nil: none
 	trace      Trace
 
 	shortCircuit  bool
@@ -119,6 +120,9 @@ func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
 	reason := g.early(now, r, d)
 	if reason == comporta.ReasonNone && g.limiter != nil {
 		reason = d.limitAt(now)
+	}
+	if reason == comporta.ReasonNone && g.challenge != nil {
+		reason = d.challengeAt(now)
 	}
 	if reason == comporta.ReasonNone && r.Body != nil && g.wantsBody(r) {
 		d.digest, _ = r.Body.DigestBody()

@@ -90,7 +90,7 @@ func (d *Decision) limitAt(now time.Time) comporta.Reason {
 		d.verdict = new(ratelimit.Verdict)
 	}
 	d.Limits = d.verdict
-	d.gate.limiter.TakeAt(context.Background(), now, d.r, d.Limits)
+	d.gate.limiter.TakeTimesAt(context.Background(), now, d.gate.dearnessAt(now, d.r), d.r, d.Limits)
 	return d.Limits.Reason
 }
 

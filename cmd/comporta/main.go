@@ -40,6 +40,7 @@ func commands() []command {
 		{"check", "client [-limit 4s] [-json] -- CMD…", "how many calls a client makes to a server that fails", runCheck},
 		{"policy", "show | set max=1 [min=2s] [ttl=10m] | clear", "what refusals tell clients about retrying", runPolicy},
 		{"shed", "list | add [-R ROUTE] [-C CLIENT] [-V VERSION] [-P PERCENT] [-T TTL] | remove ID", "levers that turn traffic away for a while", runShed},
+		{"level", "show | pin normal|busy|overload|attack [ttl=10m] | clear", "how hard the house is pressed, or shall count as being", runLevel},
 		{"who", "[HASH|NAME]", "the clients that ask most", runWho},
 		{"explain", "REQUEST_ID", "why a request was refused", runExplain},
 		{"version", "", "version, Go and commit", runVersion},

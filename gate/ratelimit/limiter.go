@@ -111,15 +111,23 @@ func (l *Limiter) prepare(now time.Time) error {
 // It reads the head, Client and Route of r. It allocates nothing once v has
 // been used for as many rules. ctx bounds calls of shared stores only.
 func (l *Limiter) TakeAt(ctx context.Context, now time.Time, r *comporta.Request, v *Verdict) bool {
-	return l.ask(ctx, now, r, v, true)
+	return l.ask(ctx, now, r, v, 1)
+}
+
+// TakeTimesAt is TakeAt for a request that costs times as much as usual, 1 or
+// more. No limit is asked for more than a full bucket: what is dearer for a while
+// must not become impossible.
+func (l *Limiter) TakeTimesAt(ctx context.Context, now time.Time, times int64, r *comporta.Request, v *Verdict) bool {
+	return l.ask(ctx, now, r, v, max(times, 1))
 }
 
 // PeekAt is TakeAt for nothing: it says what is left and changes nothing.
 func (l *Limiter) PeekAt(ctx context.Context, now time.Time, r *comporta.Request, v *Verdict) bool {
-	return l.ask(ctx, now, r, v, false)
+	return l.ask(ctx, now, r, v, 0)
 }
 
-func (l *Limiter) ask(ctx context.Context, now time.Time, r *comporta.Request, v *Verdict, take bool) bool {
+// ask charges every rule times its cost; 0 peeks.
+func (l *Limiter) ask(ctx context.Context, now time.Time, r *comporta.Request, v *Verdict, times int64) bool {
 	v.reset(l)
 	switch {
 	case l.allow.holds(r):
@@ -131,7 +139,7 @@ func (l *Limiter) ask(ctx context.Context, now time.Time, r *comporta.Request, v
 	}
 	for _, rule := range l.rules {
 		if rule.match.matches(r) {
-			v.add(rule, r, l.routeName(r.Route), take)
+			v.add(rule, r, l.routeName(r.Route), times)
 		}
 	}
 	v.bind()

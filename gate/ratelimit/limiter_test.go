@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -350,4 +352,27 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		now = now.Add(250 * time.Millisecond)
 		_, _ = b.ReserveAt(now, "client", 1, time.Minute)
 	})
+}
+
+// A request may cost more than usual, up to a full bucket: what is dearer for a
+// while does not become impossible. What it was charged is what it is given back.
+func TestTakeTimes(t *testing.T) {
+	for _, tt := range []struct {
+		cost, times, burst, want int64 // want is left
+	}{
+		{1, 1, 10, 9}, {1, 4, 10, 6}, {2, 3, 10, 4}, {1, 0, 10, 9}, {3, 100, 10, 0}, {1, math.MaxInt64, 10, 0}, {10, 2, 10, 0}, {5, 2, 10, 0},
+	} {
+		l := newLimiter(t, newTable(t), Rule{Name: "r", Limit: Limit{Rate: Rate{1, time.Hour}, Burst: tt.burst}, Cost: tt.cost})
+		var v Verdict
+		ok := l.TakeTimesAt(context.Background(), t0, tt.times, known(1), &v)
+		if got, want := string(v.AppendLimit(nil)), fmt.Sprintf(`"r";r=%d;`, tt.want); !ok || !strings.HasPrefix(got, want) {
+			t.Errorf("%+v: %t, %s", tt, ok, got)
+		}
+		if err := l.RefundAt(context.Background(), t0, "", &v); err != nil {
+			t.Fatal(err)
+		}
+		if l.PeekAt(context.Background(), t0, known(1), &v); string(v.AppendLimit(nil)) != fmt.Sprintf(`"r";r=%d`, tt.burst) {
+			t.Errorf("%+v: given back, %s is left", tt, v.AppendLimit(nil))
+		}
+	}
 }

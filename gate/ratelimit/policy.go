@@ -201,6 +201,17 @@ func (p *Policy) Counts() Counts {
 	return Counts{Denied: p.slot.denied.Load(), WouldDeny: p.slot.shadowed.Load(), Crowded: p.slot.crowded.Load()}
 }
 
+// costOf is times a cost, at most a full bucket, and no less than once the cost.
+func (p *Policy) costOf(cost, times int64) int64 {
+	switch {
+	case times == 0:
+		return 0
+	case cost > p.Units()/times:
+		return max(cost, p.Units())
+	}
+	return cost * times
+}
+
 // takeAggregate charges the bucket that many keys share. It returns how long to
 // wait when it has nothing left.
 func (p *Policy) takeAggregate(now stamp, n int64) (wait time.Duration, ok bool) {

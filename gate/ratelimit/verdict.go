@@ -59,34 +59,34 @@ func (v *Verdict) reset(l *Limiter) {
 }
 
 // add files what a rule charges r with.
-func (v *Verdict) add(rule *rule, r *comporta.Request, route string, take bool) {
-	cost := rule.Cost
-	if !take {
-		cost = 0
-	}
+func (v *Verdict) add(rule *rule, r *comporta.Request, route string, times int64) {
 	from := len(v.keys)
 	v.keys = rule.Key.AppendTo(v.keys, r, route)
-	v.claim(rule, rule.byKey, from, cost, r)
-	v.claim(rule, rule.quotaByKey, from, cost, r)
+	v.claim(rule, rule.byKey, from, times, r)
+	v.claim(rule, rule.quotaByKey, from, times, r)
 	if r.Client.Class.Believed() {
 		return
 	}
 	if rule.byNetwork != nil || rule.quotaByNetwork != nil {
 		from = len(v.keys)
 		v.keys = appendNetwork(v.keys, r)
-		v.claim(rule, rule.byNetwork, from, cost, r)
-		v.claim(rule, rule.quotaByNetwork, from, cost, r)
+		v.claim(rule, rule.byNetwork, from, times, r)
+		v.claim(rule, rule.quotaByNetwork, from, times, r)
 	}
 	if addr := addressOf(r); rule.bySubnet != nil && addr.IsValid() {
 		from = len(v.keys)
 		v.keys = appendPrefix(append(v.keys, byte(byNetwork)), addr, subnetBits4, subnetBits6)
-		v.claim(rule, rule.bySubnet, from, cost, r)
+		v.claim(rule, rule.bySubnet, from, times, r)
 	}
 }
 
-func (v *Verdict) claim(rule *rule, c *charged, from int, cost int64, r *comporta.Request) {
+func (v *Verdict) claim(rule *rule, c *charged, from int, times int64, r *comporta.Request) {
 	if c == nil {
 		return
+	}
+	cost := rule.Cost
+	if times != 1 {
+		cost = c.policy.costOf(cost, times)
 	}
 	v.claims = append(v.claims, claim{rule, c, from, len(v.keys)})
 	v.debits = append(v.debits, Debit{Policy: c.policy, Cost: cost, Believed: r.Client.Class.Believed()})
