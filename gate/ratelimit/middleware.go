@@ -63,10 +63,16 @@ func (c *MiddlewareConfig) serve(w http.ResponseWriter, r *http.Request, next ht
 		c.Refuse(w, r, v)
 		return
 	}
-	next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verdictKey{}, v)))
+	next.ServeHTTP(w, r.WithContext(NewContext(r.Context(), v)))
 }
 
 type verdictKey struct{}
+
+// NewContext returns a context in which FromContext finds v: for those who ask a
+// Limiter elsewhere than in Middleware.
+func NewContext(ctx context.Context, v *Verdict) context.Context {
+	return context.WithValue(ctx, verdictKey{}, v)
+}
 
 // FromContext returns the verdict on the request that is being served, for
 // Limiter.RefundAt and Limiter.ChargeAt; nil outside of Middleware.

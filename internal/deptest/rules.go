@@ -86,6 +86,10 @@ var Rules = []Rule{
 		Package: "gate/ratelimit/redislimit", Words: append(slices.Clip(words), "gate/ratelimit/...", "breaker"), Libraries: []string{"github.com/redis/go-redis"},
 		Why: "the adapter of one library to the limiter's store",
 	},
+	{
+		Package: "gate/ratelimit/grpclimit", Words: append(slices.Clip(words), "gate/ratelimit"), Libraries: []string{"google.golang.org/grpc"},
+		Why: "the adapter of one library to the limiter",
+	},
 	{Package: "gate/ratelimit/limittest", Words: append(slices.Clip(words), "gate/ratelimit"), Why: "the suite that every store of the limiter passes"},
 	{Package: "store", Why: "the words of durable state depend on nothing; engines stand beside them"},
 	{Package: "store/memstore", Words: []string{"store"}, Why: "an engine knows the words of its state, and nobody who uses it"},
