@@ -72,6 +72,10 @@ bench-proxy: ## what a request through the gateway costs against other proxies (
 	test/services bench
 	cd bench && $(GO) run ./proxy $(ARGS)
 
+.PHONY: bench-ratelimit
+bench-ratelimit: ## a rate limit's decision, here and through Redis, against like libraries; accuracy of six nodes
+	cd bench && $(GO) run ./ratelimit $(ARGS)
+
 .PHONY: sim-cases
 sim-cases: ## the long cases of the simulator (some minutes)
 	$(GO) test -tags simcases -timeout 30m -run 'TestCase|TestPeers' ./storm/sim
