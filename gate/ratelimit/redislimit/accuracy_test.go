@@ -88,7 +88,7 @@ func fleetOf(tb testing.TB, n int, c Config) []*Store {
 
 // cases/ratelimit.md 26: six nodes with connections of their own, one key, 48
 // callers flat out. The bound holds in every run.
-func TestCase_26_AccuracyOfSixNodes(t *testing.T) {
+func TestCase_RateLimit_26_AccuracyOfSixNodes(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	c := newCrowd(t, fleetOf(t, 6, Config{Redis: o}), perSecond(1000, 1000), 8)
 	for i := range envInt("COMPORTA_TEST_RUNS", 10) {
@@ -115,7 +115,7 @@ func TestCase_26_AccuracyOfSixNodes(t *testing.T) {
 
 // cases/ratelimit.md 26: all traffic moves to one node. Within 2·T it can use 90 %
 // of the limit, because what the others held comes back.
-func TestCase_26_TrafficMovesToOneNode(t *testing.T) {
+func TestCase_RateLimit_26_TrafficMovesToOneNode(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	stores := fleetOf(t, 6, Config{Redis: o})
 	c := newCrowd(t, stores, perSecond(1000, 1000), 2)
@@ -133,7 +133,7 @@ func TestCase_26_TrafficMovesToOneNode(t *testing.T) {
 }
 
 // cases/ratelimit.md 20: the clocks of nodes measure spans only.
-func TestCase_20_ClockSkew(t *testing.T) {
+func TestCase_RateLimit_20_ClockSkew(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	var stores []*Store
 	common := Config{Redis: o, Nodes: 3, Prefix: prefix()}
@@ -166,7 +166,7 @@ func TestCase_20_ClockSkew(t *testing.T) {
 // cases/ratelimit.md 22: Redis is killed, and comes back empty. No call waits
 // much longer than the budget, the breaker answers at once, and within a second
 // of the return decisions are shared again, without a second full burst.
-func TestCase_22_RedisKilledAndRestarted(t *testing.T) {
+func TestCase_RateLimit_22_RedisKilledAndRestarted(t *testing.T) {
 	own := startOwn(t)
 	stores := fleetOf(t, 2, Config{Redis: redis.UniversalOptions{Addrs: []string{own.addr}}, Timeout: 50 * time.Millisecond})
 	c := newCrowd(t, stores, ratelimit.Limit{Rate: ratelimit.Rate{Count: 100, Per: time.Hour}}, 2)
@@ -205,7 +205,7 @@ func TestCase_22_RedisKilledAndRestarted(t *testing.T) {
 
 // cases/ratelimit.md 22: a Redis that hangs costs the budget, until the breaker
 // opens; then nothing.
-func TestCase_22_RedisHangs(t *testing.T) {
+func TestCase_RateLimit_22_RedisHangs(t *testing.T) {
 	own := startOwn(t)
 	s := open(t, Config{Redis: redis.UniversalOptions{Addrs: []string{own.addr}}, Timeout: DefaultTimeout})
 	p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: perSecond(10, 10)})

@@ -35,7 +35,7 @@ func TestRedisIsAStore(t *testing.T) {
 // The script and the server of the unit tests are two writings of one thing.
 // Random batches get the same answers from both, and no key outlives the time in
 // which it fills: cases/ratelimit.md 18.
-func TestCase_18_ScriptAgreesWithModel(t *testing.T) {
+func TestCase_RateLimit_18_ScriptAgreesWithModel(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	client := redis.NewUniversalClient(&o)
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
@@ -159,7 +159,7 @@ func randomQuestions(meters []*meter) []*question {
 }
 
 // cases/ratelimit.md 18: a key without an end is mended, and does not deny for ever.
-func TestCase_18_KeyWithoutEndIsMended(t *testing.T) {
+func TestCase_RateLimit_18_KeyWithoutEndIsMended(t *testing.T) {
 	s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_URL")})
 	p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 2, Per: time.Minute}}})
 	for range 4 {
@@ -189,7 +189,7 @@ func TestCase_18_KeyWithoutEndIsMended(t *testing.T) {
 }
 
 // cases/ratelimit.md 19: 64 at once on ten units.
-func TestCase_19_ConcurrentTakes(t *testing.T) {
+func TestCase_RateLimit_19_ConcurrentTakes(t *testing.T) {
 	for _, name := range []string{"URL", "CLUSTER"} {
 		s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_"+name)})
 		p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 10, Per: 24 * time.Hour}}})
@@ -217,7 +217,7 @@ func TestCase_19_ConcurrentTakes(t *testing.T) {
 
 // cases/ratelimit.md 24: scripts that are gone are sent again, once, and the
 // decision is right.
-func TestCase_24_ScriptFlush(t *testing.T) {
+func TestCase_RateLimit_24_ScriptFlush(t *testing.T) {
 	for _, name := range []string{"URL", "CLUSTER"} {
 		s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_"+name)})
 		p := policyOf(t, []*Store{s}, ratelimit.Policy{Name: "p", Limit: ratelimit.Limit{Rate: ratelimit.Rate{Count: 10, Per: 24 * time.Hour}}})
@@ -246,7 +246,7 @@ func flush(t *testing.T, client redis.UniversalClient) {
 
 // cases/ratelimit.md 24: a debit whose answer was lost is not sent again. The
 // counter is 1, not 2.
-func TestCase_24_IndeterminateIsNotReplayed(t *testing.T) {
+func TestCase_RateLimit_24_IndeterminateIsNotReplayed(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
 	p := newProxy(t, o.Addrs[0])
 	s := open(t, Config{
@@ -274,7 +274,7 @@ func TestCase_24_IndeterminateIsNotReplayed(t *testing.T) {
 
 // cases/ratelimit.md 25: what a script touches it declares, in one slot. A
 // cluster refuses anything else, so that the conformance suite above says so too.
-func TestCase_25_OneSlotPerScript(t *testing.T) {
+func TestCase_RateLimit_25_OneSlotPerScript(t *testing.T) {
 	for lane := range clusterLanes {
 		slots := map[string]bool{}
 		for i := range 50 {
@@ -291,7 +291,7 @@ func TestCase_25_OneSlotPerScript(t *testing.T) {
 }
 
 // cases/ratelimit.md 32: 4,000 dead nodes are forgotten within three beats.
-func TestCase_32_StaleNodes(t *testing.T) {
+func TestCase_RateLimit_32_StaleNodes(t *testing.T) {
 	s := open(t, Config{Redis: where(t, "COMPORTA_TEST_REDIS_URL"), Period: minPeriod})
 	dead := make([]redis.Z, 4000)
 	stamp := float64(time.Now().UnixMicro())

@@ -112,7 +112,7 @@ func (s *Store) pinned() (n int) {
 }
 
 // cases/ratelimit.md 22: the three modes, as the rules of a limiter have them.
-func TestCase_22_FailureModes(t *testing.T) {
+func TestCase_RateLimit_22_FailureModes(t *testing.T) {
 	c := newClock()
 	v := newServer(c.Now)
 	v.down = true
@@ -195,7 +195,7 @@ func TestOutageAndReturn(t *testing.T) {
 }
 
 // A call whose answer is lost is an error, and is never sent again.
-func TestCase_24_LostAnswerIsNotReplayed(t *testing.T) {
+func TestCase_RateLimit_24_LostAnswerIsNotReplayed(t *testing.T) {
 	c := newClock()
 	v := newServer(c.Now)
 	n := newNode(t, v, c, Config{}, ratelimit.Policy{Limit: per(100, time.Hour, 100)})

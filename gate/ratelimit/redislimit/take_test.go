@@ -135,7 +135,7 @@ func TestColdKeysAreReported(t *testing.T) {
 // cases/ratelimit.md 30: invented keys, each used once by somebody who is not
 // believed: memory stays, and Redis hears of the first few at most. Keys that are
 // denied stay denied.
-func TestCase_30_FloodOfInventedKeys(t *testing.T) {
+func TestCase_RateLimit_30_FloodOfInventedKeys(t *testing.T) {
 	c := newClock()
 	v := newServer(c.Now)
 	n := newNode(t, v, c, Config{}, ratelimit.Policy{Limit: per(5, time.Minute, 5)})
@@ -182,7 +182,7 @@ func collect(m *runtime.MemStats) {
 
 // cases/ratelimit.md 26 in virtual time: nodes, callers and moments at random;
 // the bound holds from the first instant on, whoever asks.
-func TestCase_26_BoundHoldsForAnySchedule(t *testing.T) {
+func TestCase_RateLimit_26_BoundHoldsForAnySchedule(t *testing.T) {
 	for run := range 20 {
 		c := newClock()
 		v := newServer(c.Now)
@@ -274,7 +274,7 @@ func TestOneNodeIsExact(t *testing.T) {
 
 // cases/ratelimit.md 13 and 14: 150 a minute offered of 100 a minute. Denials cost
 // nothing, so that each minute has its hundred.
-func TestCase_14_SustainedOverRate(t *testing.T) {
+func TestCase_RateLimit_14_SustainedOverRate(t *testing.T) {
 	c := newClock()
 	n := newNode(t, newServer(c.Now), c, Config{}, ratelimit.Policy{Limit: per(100, time.Minute, 100)})
 	for minute := range 5 {
