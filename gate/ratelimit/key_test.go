@@ -3,10 +3,12 @@ package ratelimit
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/comporta/comporta"
 )
@@ -221,4 +223,71 @@ func FuzzParseRate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// cases/proxy.md 38: a key is never cut. Paths that agree in their first thousands
+// of bytes, and parts whose bytes only seem to be the same side by side, have
+// buckets of their own.
+func TestCase_Proxy_D38_KeysAreNeverTruncated(t *testing.T) {
+	byPath, err := ParseKey("path", "header:X-Tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLimiter(t, newTable(t), Rule{Name: "r", Key: byPath, Limit: Limit{Rate: Rate{1, time.Hour}}, NoAggregates: true})
+	long := "/" + strings.Repeat("a", 8000)
+	for _, c := range []struct{ path, tenant string }{
+		{long + "1", "t"}, {long + "2", "t"}, {long, "t"}, {"/a", "bc"}, {"/ab", "c"}, {"/abc", ""}, {"/a", "b"}, {"/a", "b|c"}, {"/a|b", "c"},
+		{"/orders1", "t"}, {"/orders2", "t"}, {"/orders12", "t"},
+	} {
+		r := known(1)
+		r.Path = c.path
+		r.Header = http.Header{"X-Tenant": {c.tenant}}
+		if passed, _ := ask(l, t0, r, 2); passed != 1 {
+			t.Errorf("%.20s (%d bytes), %q: %d of 2 passed, want 1 of its own", c.path, len(c.path), c.tenant, passed)
+		}
+	}
+}
+
+// cases/proxy.md 38: what is refused does not extend the wait, unless the rule
+// says so.
+func TestCase_Proxy_D38_RefusalsExtendNothing(t *testing.T) {
+	for _, penalty := range []bool{false, true} {
+		l := newLimiter(t, newTable(t), Rule{Name: "r", Limit: perSecond(1, 2), NoAggregates: true, Penalty: penalty})
+		ask(l, t0, known(1), 2)
+		_, v := ask(l, t0, known(1), 1)
+		if v.Wait != time.Second && !penalty {
+			t.Fatalf("the first refusal says %v", v.Wait)
+		}
+		free := t0.Add(time.Second)
+		for i := range 9 {
+			ask(l, t0.Add(time.Duration(i+1)*100*time.Millisecond), known(1), 1)
+		}
+		if passed, _ := ask(l, free, known(1), 1); (passed == 1) == penalty {
+			t.Errorf("penalty %t: %d passed at the instant that was told", penalty, passed)
+		}
+	}
+}
+
+// cases/proxy.md 38: keys of path and address share no bucket as long as there is
+// room for them. 54 bits tell keys apart, so that two of 20,000 are taken for one
+// with a probability of 1 in 90 million.
+func TestCase_Proxy_D38_PathsOfAddressesShareNothing(t *testing.T) {
+	key, err := ParseKey("path", "network")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := NewTable(1 << 17)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLimiter(t, table, Rule{Name: "r", Key: key, Limit: Limit{Rate: Rate{1, time.Hour}}, NoAggregates: true})
+	for path := range 100 {
+		for host := range 200 {
+			r := from(fmt.Sprintf("198.51.100.%d", host))
+			r.Path = fmt.Sprintf("/p%d", path)
+			if passed, _ := ask(l, t0, r, 1); passed != 1 {
+				t.Fatalf("path %d of address %d shares a bucket", path, host)
+			}
+		}
+	}
 }

@@ -37,6 +37,9 @@ func TestRedisIsAStore(t *testing.T) {
 // which it fills: cases/ratelimit.md 18.
 func TestCase_RateLimit_18_ScriptAgreesWithModel(t *testing.T) {
 	o := where(t, "COMPORTA_TEST_REDIS_URL")
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 18))
+	t.Logf("seed %d", seed)
 	client := redis.NewUniversalClient(&o)
 	t.Cleanup(func() { _ = client.Close() }) // the test is over
 	clock := newClock()
@@ -49,7 +52,7 @@ func TestCase_RateLimit_18_ScriptAgreesWithModel(t *testing.T) {
 	meters := randomMeters(t)
 	base := prefix()
 	for i := range 400 {
-		clock.Advance(100*time.Millisecond + time.Duration(rand.Int64N(3_000_000))*time.Microsecond) // always ahead of real time
+		clock.Advance(100*time.Millisecond + time.Duration(r.Int64N(3_000_000))*time.Microsecond) // always ahead of real time
 		if err := client.Set(t.Context(), tick, clock.Now().UnixMicro(), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -59,9 +62,9 @@ func TestCase_RateLimit_18_ScriptAgreesWithModel(t *testing.T) {
 				client.Del(t.Context(), key)
 			}
 		}
-		questions := randomQuestions(meters)
+		questions := randomQuestions(r, meters)
 		var b batch
-		b.encode(base, 0, 1+rand.Int64N(12), rand.IntN(8) == 0, questions)
+		b.encode(base, 0, 1+r.Int64N(12), r.IntN(8) == 0, questions)
 		args := []any{"", "", len(b.keys)}
 		for _, key := range b.keys {
 			args = append(args, key)
@@ -124,17 +127,17 @@ func randomMeters(t *testing.T) []*meter {
 	return meters
 }
 
-func randomQuestions(meters []*meter) []*question {
+func randomQuestions(r *rand.Rand, meters []*meter) []*question {
 	var questions []*question
-	for range 1 + rand.IntN(6) {
-		q := &question{settle: rand.IntN(3) == 0}
-		for range 1 + rand.IntN(3) {
-			m := meters[rand.IntN(len(meters))]
-			it := item{meter: m, wire: nameOf([]byte(m.policy.Name)), cost: rand.Int64N(m.burst + 1), want: rand.Int64N(m.burst)}
+	for range 1 + r.IntN(6) {
+		q := &question{settle: r.IntN(3) == 0}
+		for range 1 + r.IntN(3) {
+			m := meters[r.IntN(len(meters))]
+			it := item{meter: m, wire: nameOf([]byte(m.policy.Name)), cost: r.Int64N(m.burst + 1), want: r.Int64N(m.burst)}
 			if q.settle {
-				it.cost = rand.Int64N(4*m.burst) - 2*m.burst
-				if rand.IntN(2) == 0 {
-					id := nameOf([]byte("id"), []byte{byte(rand.IntN(8))}, it.wire[:])
+				it.cost = r.Int64N(4*m.burst) - 2*m.burst
+				if r.IntN(2) == 0 {
+					id := nameOf([]byte("id"), []byte{byte(r.IntN(8))}, it.wire[:])
 					q.refund = &id
 				}
 			}

@@ -180,14 +180,15 @@ func collect(m *runtime.MemStats) {
 	runtime.ReadMemStats(m)
 }
 
-// cases/ratelimit.md 26 in virtual time: nodes, callers and moments at random;
-// the bound holds from the first instant on, whoever asks.
+// cases/ratelimit.md 26 in virtual time: nodes, callers and moments in no order, but
+// in the same one each time. The bound holds from the first instant on, whoever asks.
 func TestCase_RateLimit_26_BoundHoldsForAnySchedule(t *testing.T) {
 	for run := range 20 {
+		r := rand.New(rand.NewPCG(uint64(run), 26))
 		c := newClock()
 		v := newServer(c.Now)
-		limit := per(1+rand.Int64N(2000), time.Second, 1+rand.Int64N(2000))
-		count := 1 + rand.IntN(8)
+		limit := per(1+r.Int64N(2000), time.Second, 1+r.Int64N(2000))
+		count := 1 + r.IntN(8)
 		nodes := make([]*node, count)
 		for i := range nodes {
 			nodes[i] = newNode(t, v, c, Config{Nodes: count}, ratelimit.Policy{Limit: limit})
@@ -195,19 +196,19 @@ func TestCase_RateLimit_26_BoundHoldsForAnySchedule(t *testing.T) {
 		began, admitted := c.Now(), int64(0)
 		var past []sample
 		for c.Now().Sub(began) < 3*time.Second {
-			n := nodes[rand.IntN(count)]
-			for range rand.IntN(200) {
-				cost := 1 + rand.Int64N(min(limit.Burst, 3))
-				if ok, _, err := n.tryTake("k", cost, rand.IntN(2) == 0); err != nil {
+			n := nodes[r.IntN(count)]
+			for range r.IntN(200) {
+				cost := 1 + r.Int64N(min(limit.Burst, 3))
+				if ok, _, err := n.tryTake("k", cost, r.IntN(2) == 0); err != nil {
 					t.Fatal(err)
 				} else if ok {
 					admitted += cost
 				}
 			}
-			if rand.IntN(10) == 0 {
+			if r.IntN(10) == 0 {
 				n.sweep()
 			}
-			c.Advance(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+			c.Advance(time.Duration(r.IntN(20_000)) * time.Microsecond)
 			w := c.Now().Sub(began)
 			if most := bound(nodes[0].Store, nodes[0].policy, w); admitted > most {
 				t.Fatalf("run %d, %v on %d nodes: %d admitted in %v, the bound is %d", run, limit, count, admitted, w, most)
@@ -251,14 +252,15 @@ func bound(s *Store, p *ratelimit.Policy, w time.Duration) int64 {
 
 // With one node nothing is approximate: it admits what a bucket admits.
 func TestOneNodeIsExact(t *testing.T) {
-	for range 100 {
+	for run := range 100 {
+		r := rand.New(rand.NewPCG(uint64(run), 1))
 		c := newClock()
 		v := newServer(c.Now)
-		burst := 1 + rand.Int64N(50)
+		burst := 1 + r.Int64N(50)
 		n := newNode(t, v, c, Config{}, ratelimit.Policy{Limit: per(burst, 24*time.Hour, burst)})
 		admitted := int64(0)
 		for range 200 {
-			cost := 1 + rand.Int64N(min(burst, 4))
+			cost := 1 + r.Int64N(min(burst, 4))
 			if n.take("k", cost) {
 				admitted += cost
 			}
