@@ -3,10 +3,15 @@
 package test
 
 import (
+	"cmp"
 	"net"
+	"os"
 	"os/exec"
 	"testing"
 )
+
+// redisProgram is the server that tests start for themselves; see test/services.
+var redisProgram = cmp.Or(os.Getenv("COMPORTA_TEST_REDIS_SERVER"), "redis-server")
 
 // redisServer is a Redis of one test, which may be killed. It keeps nothing.
 type redisServer struct {
@@ -16,8 +21,8 @@ type redisServer struct {
 
 func startRedis(t *testing.T) *redisServer {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed: run `make integration`")
+	if _, err := exec.LookPath(redisProgram); err != nil {
+		t.Skipf("%v: run `make integration`", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +43,7 @@ func (r *redisServer) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir)
+	r.cmd = exec.Command(redisProgram, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

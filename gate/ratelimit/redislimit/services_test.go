@@ -3,6 +3,7 @@
 package redislimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,6 +95,7 @@ type proxy struct {
 	net.Listener
 	to   string
 	mute atomic.Bool // requests arrive, answers do not
+	cut  atomic.Bool // neither does
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -138,8 +140,8 @@ func (p *proxy) serve(in net.Conn) {
 			}
 		}
 	}
-	go pipe(in, out, func() bool { return false })
-	pipe(out, in, p.mute.Load)
+	go pipe(in, out, p.cut.Load)
+	pipe(out, in, func() bool { return p.mute.Load() || p.cut.Load() })
 }
 
 // until waits for what another process or goroutine does.
@@ -157,6 +159,9 @@ func until(tb testing.TB, what string, met func() bool) {
 	}
 }
 
+// redisProgram is the server that tests start for themselves.
+var redisProgram = cmp.Or(os.Getenv("COMPORTA_TEST_REDIS_SERVER"), "redis-server")
+
 // own starts a Redis of this test, which may be killed.
 type own struct {
 	addr string
@@ -166,8 +171,8 @@ type own struct {
 
 func startOwn(tb testing.TB) *own {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		tb.Skip("redis-server is not installed: run `make integration`")
+	if _, err := exec.LookPath(redisProgram); err != nil {
+		tb.Skipf("%v: run `make integration`", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -188,7 +193,7 @@ func (o *own) start(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", o.dir)
+	o.cmd = exec.Command(redisProgram, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", o.dir)
 	if err := o.cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}
