@@ -128,7 +128,7 @@ func goLimiter(keys int) (limiterOf, error) {
 }
 
 func goLimiterTake(s limiter.Store, key string) error {
-	_, _, _, ok, err := s.Take(context.Background(), key)
+	_, _, _, ok, err := s.Take(context.Background(), key) //nolint:dogsled // what else it tells is not asked for
 	if err == nil && !ok {
 		err = errDenied
 	}

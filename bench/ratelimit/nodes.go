@@ -41,16 +41,20 @@ const nodeVariable = "COMPORTA_BENCH_NODE"
 
 // order is what a node is to do.
 type order struct {
-	Addr, Prefix, Key string
-	Until             time.Time // by then all nodes have begun
-	For               time.Duration
+	Addr   string        `json:"addr"`
+	Prefix string        `json:"prefix"`
+	Key    string        `json:"key"`
+	Until  time.Time     `json:"until"` // by then all nodes have begun
+	For    time.Duration `json:"for"`
 }
 
 // nodeReport is what it did.
 type nodeReport struct {
-	Admitted, Errors int64
-	Began, Ended     time.Time
-	Overshoot        float64
+	Admitted  int64     `json:"admitted"`
+	Errors    int64     `json:"errors"`
+	Began     time.Time `json:"began"`
+	Ended     time.Time `json:"ended"`
+	Overshoot float64   `json:"overshoot"`
 }
 
 // sixNodes runs six processes side by side, several times.

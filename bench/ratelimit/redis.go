@@ -32,7 +32,6 @@ type shared struct {
 	times   []spread      // one a caller
 	denied  atomic.Int64
 	take    func(key string) (bool, error)
-	close   func()
 }
 
 // run makes n calls, the callers side by side.

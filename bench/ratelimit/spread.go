@@ -35,7 +35,7 @@ func upper(i int) time.Duration {
 }
 
 func (s *spread) join(o *spread) {
-	for i, n := range o.counts {
+	for i, n := range &o.counts {
 		s.counts[i] += n
 	}
 	s.total += o.total
@@ -44,7 +44,7 @@ func (s *spread) join(o *spread) {
 // quantile is a duration that at least the part q of all does not exceed.
 func (s *spread) quantile(q float64) time.Duration {
 	need, seen := uint64(q*float64(s.total)), uint64(0)
-	for i, n := range s.counts {
+	for i, n := range &s.counts {
 		if seen += n; seen >= need && n > 0 {
 			return upper(i)
 		}
