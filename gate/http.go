@@ -55,6 +55,26 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 	x.serve(next)
 }
 
+// Refuse answers for whoever reads requests in front of the gate: req never became
+// one, for the fault that ref names, or could not be let in. It is counted and
+// explained as every refusal.
+func (g *Gate) Refuse(w http.ResponseWriter, req *http.Request, ref *overload.Refusal) {
+	now := time.Now()
+	r := comporta.Request{
+		Method: req.Method, Host: hostOnly(req.Host), Header: req.Header, TLS: req.TLS,
+		Remote: peer(req.RemoteAddr), ID: requestID(req.Header),
+	}
+	if path, err := target.Canonical(req.URL); err == nil {
+		r.Path = path
+	}
+	if r.ID == "" {
+		r.Serial = g.state.ids.next()
+	}
+	d := g.RejectAt(now, &r, ref.Reason)
+	ref.Wait, ref.RequestID = d.Wait, g.state.RequestID(&r)
+	g.contract.Write(w, req, ref)
+}
+
 // readHead fills the head of the transport-free request. What policy reads is
 // the canonical path; a target that could be read in two ways is a fault.
 func (x *exchange) readHead() (fault comporta.Reason) {

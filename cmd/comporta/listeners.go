@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/comporta/comporta/front"
+	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/internal/config"
 )
 
@@ -30,9 +31,16 @@ type listeners struct {
 
 // listening is one server on one address.
 type listening struct {
-	server *http.Server
+	server server
 	tcp    net.Listener
 	tls    atomic.Pointer[tls.Config] // nil: plain text
+}
+
+// server is a front.Server, or the http.Server of the operator.
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
 }
 
 func newListeners(a *app) *listeners {
@@ -119,41 +127,48 @@ func (ls *listeners) bind(l *config.Listener, limits *config.Limits) (*listening
 	if err != nil {
 		return nil, err
 	}
-	n := &listening{server: ls.server(limits), tcp: tcp}
-	if l.TLS == nil {
-		n.server.Protocols.SetUnencryptedHTTP2(l.H2C)
-		return n, nil
+	n := &listening{tcp: tcp}
+	c := front.Config{
+		Handler: ls.app, Refuse: ls.app.refuse, H2C: l.H2C && l.TLS == nil, Limits: limitsOf(limits),
+		BaseContext: ls.app.requests, Log: ls.app.log,
 	}
-	// The certificate of each handshake is the one that was read last.
-	outer := &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return n.tls.Load(), nil
-		},
+	if l.TLS != nil {
+		// The certificate of each handshake is the one that was read last.
+		c.TLS = &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return n.tls.Load(), nil },
+		}
 	}
-	n.server.TLSConfig = outer
-	n.tcp = tls.NewListener(tcp, outer)
+	if n.server, err = front.New(c); err != nil {
+		return nil, errors.Join(err, tcp.Close())
+	}
 	return n, nil
 }
 
-// unlimited stands for 0, which net/http would fill with a default of its own.
+// unlimited stands for 0, which the front would fill with a default of its own.
 const unlimited = 1 << 30
 
-func (ls *listeners) server(limits *config.Limits) *http.Server {
-	header := int(limits.Header)
-	if header == 0 {
-		header = unlimited
+// writeStall is how long a client may take nothing of an answer.
+const writeStall = 30 * time.Second
+
+func limitsOf(l *config.Limits) front.Limits {
+	limits := front.Limits{
+		Header: int(l.Header), Target: int(l.URI),
+		HeaderTimeout: l.HeaderTimeout, Idle: l.Idle, BodyIdle: l.BodyIdle, WriteStall: writeStall,
 	}
-	s := &http.Server{
-		Handler: ls.app, ReadHeaderTimeout: limits.HeaderTimeout, IdleTimeout: limits.Idle, MaxHeaderBytes: header,
-		DisableGeneralOptionsHandler: true, // OPTIONS * is the gate's to decide on, and the service's to answer
-		Protocols:                    new(http.Protocols), BaseContext: func(net.Listener) context.Context { return ls.app.requests },
-		ErrorLog: slog.NewLogLogger(ls.app.log.Handler(), slog.LevelDebug), // anybody can break a connection
+	if limits.Header == 0 {
+		limits.Header = unlimited
 	}
-	s.Protocols.SetHTTP1(true)
-	s.Protocols.SetHTTP2(true)
-	return s
+	if limits.Target == 0 {
+		limits.Target = unlimited
+	}
+	return limits
+}
+
+// refuse answers what the front can give to nobody, in the words of the gate that
+// serves.
+func (a *app) refuse(w http.ResponseWriter, r *http.Request, f *front.Fault) {
+	a.current.Load().gate.Refuse(w, r, &overload.Refusal{Reason: f.Reason, Status: f.Status, Detail: f.Detail})
 }
 
 func (ls *listeners) accept(l *listening) {

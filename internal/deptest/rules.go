@@ -106,6 +106,7 @@ var Rules = []Rule{
 		Why: "the adapter of one library to the words of state",
 	},
 	{Package: "store/storetest", Words: []string{"store"}, Why: "the suite that every engine passes knows none"},
+	{Package: "front", Words: []string{""}, Why: "the front turns connections into requests; it knows net/http's words and the reasons, and no gate"},
 	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{
 		Package: "telemetry",

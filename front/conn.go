@@ -1,0 +1,283 @@
+package front
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is one connection of a client.
+type conn struct {
+	s      *Server
+	socket net.Conn // what was accepted
+	link   *link    // over it, or over TLS on it; changes under s.mu
+	remote string
+	tls    *tls.ConnectionState // nil: plain text
+	place  place
+
+	x       *exchange // nil while the connection is idle
+	gone    error     // how the client's side ended
+	current atomic.Pointer[exchange]
+	away    bool // taken over, or handed on: s.mu guards it
+}
+
+// newConn makes a conn over nc, which has a place. addr is that of the client.
+func newConn(s *Server, nc net.Conn, remote string, p place) *conn {
+	c := &conn{s: s, socket: nc, remote: remote, place: p}
+	c.connect(nc)
+	return c
+}
+
+func (c *conn) connect(nc net.Conn) {
+	c.link = newLink(nc, c.s.config.Limits.WriteStall, &c.s.draining)
+	c.link.lend, c.link.back = c.lend, c.back
+}
+
+// lend gives the link a buffer to read into.
+func (c *conn) lend() []byte {
+	if c.x == nil {
+		c.x = c.s.acquire(c)
+	}
+	return c.x.in.free()
+}
+
+// back takes the buffer and all that goes with it while there is nothing to read.
+func (c *conn) back() {
+	if c.x != nil {
+		c.current.Store(nil)
+		c.s.release(c.x)
+		c.x = nil
+	}
+}
+
+// serve answers the requests of the connection.
+func (c *conn) serve() {
+	defer c.s.forget(c)
+	if c.s.tls != nil && !c.handshake() {
+		return
+	}
+	for c.next() {
+		c.link.fresh = false
+	}
+}
+
+// next waits for a request and answers it. It reports whether another may follow.
+func (c *conn) next() bool {
+	if c.x == nil || c.x.in.len() == 0 {
+		if !c.await() {
+			return false
+		}
+	}
+	if c.link.fresh && c.s.config.H2C && c.tls == nil {
+		http2, err := c.preface()
+		if err != nil {
+			return false
+		}
+		if http2 {
+			c.handOn(&aheadConn{Conn: c.link.conn, ahead: bytes.Clone(c.x.in.bytes())})
+			return false
+		}
+	}
+	text, f, err := c.x.readHead()
+	if err != nil {
+		return false
+	}
+	if f != nil {
+		c.x.refuseUnread(f)
+		return false
+	}
+	return c.x.serve(text)
+}
+
+// await waits for the first octets of a request.
+func (c *conn) await() bool {
+	limits := &c.s.config.Limits
+	if c.link.fresh {
+		c.link.wait(limits.HeaderTimeout)
+	} else {
+		c.link.wait(limits.Idle)
+	}
+	n, err := c.link.read(nil)
+	if err != nil {
+		return false
+	}
+	c.x.in.to += n
+	return true
+}
+
+// preface reports whether the connection speaks HTTP/2. A client that begins like
+// it and falls silent is cut off as for a head.
+func (c *conn) preface() (bool, error) {
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	in := &c.x.in
+	c.link.wait(c.s.config.Limits.HeaderTimeout)
+	for {
+		got := in.bytes()
+		n := min(len(got), len(preface))
+		if string(got[:n]) != preface[:n] {
+			return false, nil
+		}
+		if n == len(preface) {
+			return true, nil
+		}
+		in.compact()
+		n, err := c.link.read(in.free())
+		if err != nil {
+			return false, err
+		}
+		in.to += n
+	}
+}
+
+// handshakeTime bounds a handshake where Limits.HeaderTimeout does not.
+const handshakeTime = 10 * time.Second
+
+// handshake speaks TLS from here on. It reports whether requests of HTTP/1 follow.
+func (c *conn) handshake() bool {
+	limit := c.s.config.Limits.HeaderTimeout
+	if limit == 0 {
+		limit = handshakeTime
+	}
+	ctx, cancel := context.WithTimeout(c.s.config.BaseContext, limit)
+	defer cancel()
+	plain := c.link.conn
+	secure := tls.Server(plain, c.s.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		c.s.config.Log.Debug("front: the TLS handshake failed", "remote", c.remote, "error", err)
+		if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.Conn != nil && likeHTTP(record.RecordHeader) {
+			c.x = c.s.acquire(c)
+			c.x.refuseUnread(faultPlain)
+		}
+		return false
+	}
+	state := secure.ConnectionState()
+	c.tls = &state
+	if state.NegotiatedProtocol == "h2" {
+		c.handOn(secure)
+		return false
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.connect(secure)
+	return true
+}
+
+// likeHTTP reports whether what should be a TLS record is the beginning of a request.
+func likeHTTP(b [5]byte) bool {
+	switch string(b[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH":
+		return true
+	}
+	return false
+}
+
+// handOn gives the connection to the server of HTTP/2.
+func (c *conn) handOn(nc net.Conn) {
+	c.s.leave(c)
+	c.s.http2.push(nc)
+}
+
+// takeOver gives the connection to the handler, with what was read ahead.
+func (c *conn) takeOver(ahead []byte) (net.Conn, *bufio.ReadWriter, error) {
+	nc := c.link.conn
+	if err := nc.SetDeadline(time.Time{}); err != nil {
+		return nil, nil, err
+	}
+	c.s.leave(c)
+	taken := &aheadConn{Conn: nc, ahead: bytes.Clone(ahead), closed: c.place.leave}
+	r := bufio.NewReaderSize(taken, max(bufferSize, len(ahead)))
+	if len(ahead) > 0 {
+		if _, err := r.Peek(len(ahead)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return taken, bufio.NewReadWriter(r, bufio.NewWriter(nc)), nil
+}
+
+// abort breaks the connection. Where only its end would tell the end of an answer,
+// it is reset: a cut answer must not look complete.
+func (c *conn) abort(reset bool) {
+	if tcp, ok := c.link.conn.(*net.TCPConn); ok && reset {
+		_ = tcp.SetLinger(0) // it is closed in any case
+	}
+	_ = c.link.conn.Close()
+}
+
+// Bounds of a connection's last moments, in which its client may still be sending:
+// closing at once would reset the connection, and take the answer away with it.
+const (
+	lingerTime = time.Second
+	lingerSize = 1 << 20
+)
+
+// linger lets the client read its answer.
+func (c *conn) linger() {
+	if c.gone != nil || c.link.closeWrite() != nil {
+		return
+	}
+	l := c.link
+	l.over()
+	l.ends, l.within = time.Now().Add(lingerTime), 0
+	in := &c.x.in
+	for total := 0; total < lingerSize; {
+		in.from, in.to = 0, 0
+		n, err := l.read(in.free())
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}
+
+// aheadConn is a connection of which something was read ahead.
+type aheadConn struct {
+	net.Conn
+
+	ahead  []byte
+	closed func()
+	once   sync.Once
+}
+
+// Read implements net.Conn.
+func (a *aheadConn) Read(p []byte) (int, error) {
+	if len(a.ahead) > 0 {
+		n := copy(p, a.ahead)
+		a.ahead = a.ahead[n:]
+		return n, nil
+	}
+	return a.Conn.Read(p)
+}
+
+// Close implements net.Conn.
+func (a *aheadConn) Close() error {
+	if a.closed != nil {
+		a.once.Do(a.closed)
+	}
+	return a.Conn.Close()
+}
+
+// CloseWrite ends the outgoing direction, where the connection can do so.
+func (a *aheadConn) CloseWrite() error {
+	if half, ok := a.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return a.Close()
+}
+
+// addrOf returns the address of a peer; the zero Addr where there is none.
+func addrOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	if ap, err := netip.ParseAddrPort(a.String()); err == nil {
+		return ap.Addr().Unmap()
+	}
+	return netip.Addr{}
+}

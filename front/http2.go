@@ -1,0 +1,89 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// http2 is net/http's server for the connections that speak HTTP/2.
+type http2 struct {
+	server *http.Server
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	start  sync.Once
+	wg     sync.WaitGroup
+}
+
+// maxStreams bounds what one connection may ask at once.
+const maxStreams = 250
+
+func newHTTP2(c *Config) *http2 {
+	h := &http2{conns: make(chan net.Conn), closed: make(chan struct{})}
+	h.server = &http.Server{
+		Handler: c.Handler, ReadHeaderTimeout: c.Limits.HeaderTimeout, IdleTimeout: c.Limits.Idle,
+		MaxHeaderBytes: c.Limits.Header, DisableGeneralOptionsHandler: true,
+		BaseContext: func(net.Listener) context.Context { return c.BaseContext },
+		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // anybody can break a connection
+		Protocols:   new(http.Protocols),
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: c.Limits.WriteStall},
+	}
+	h.server.Protocols.SetHTTP2(true)
+	h.server.Protocols.SetUnencryptedHTTP2(c.H2C)
+	return h
+}
+
+// push gives a connection to the server, which closes it in the end.
+func (h *http2) push(nc net.Conn) {
+	h.start.Do(func() {
+		h.wg.Go(func() {
+			if err := h.server.Serve(h); !errors.Is(err, http.ErrServerClosed) {
+				_ = h.Close() // cannot be: Accept fails only when it is closed
+			}
+		})
+	})
+	select {
+	case h.conns <- nc:
+	case <-h.closed:
+		_ = nc.Close() // nobody is there to be told
+	}
+}
+
+// Accept implements net.Listener.
+func (h *http2) Accept() (net.Conn, error) {
+	select {
+	case nc := <-h.conns:
+		return nc, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (h *http2) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (*http2) Addr() net.Addr { return &net.TCPAddr{} }
+
+// shutdown lets streams end, and tells clients to send no more.
+func (h *http2) shutdown(ctx context.Context) error {
+	_ = h.Close()
+	err := h.server.Shutdown(ctx)
+	h.wg.Wait()
+	return err
+}
+
+// cut closes every connection.
+func (h *http2) cut() error {
+	_ = h.Close()
+	err := h.server.Close()
+	h.wg.Wait()
+	return err
+}

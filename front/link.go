@@ -1,0 +1,335 @@
+package front
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// errInterrupted is what a reader gets who is wanted elsewhere.
+var errInterrupted = errors.New("front: the read was interrupted")
+
+// link is a connection whose deadlines cost nothing while they are not needed. The
+// system's own deadline is armed only when a read has to wait, and is left where it
+// is as long as it is not too late: a read that it ends too early goes on. One
+// goroutine at a time reads, another may write.
+type link struct {
+	conn  net.Conn
+	raw   syscall.RawConn // nil: not a socket, or not unix
+	step  func(uintptr) bool
+	stall time.Duration // how long a write may take; 0 for ever
+
+	// Of the reader.
+	p      []byte
+	n      int
+	err    error
+	first  [1]byte
+	lend   func() []byte // a buffer for a read without one, as soon as there is something to read
+	back   func()        // it is not needed yet
+	ends   time.Time     // when reading ends, for the front's own reasons; zero never
+	within time.Duration // reading ends so long after it first has to wait; 0: see ends
+	fresh  bool          // no request has come yet
+	drain  *atomic.Bool  // idle connections are to end
+	deaf   bool          // what the handler says about reading does not count
+
+	mu          sync.Mutex
+	handlers    time.Time // when reading ends, for the handler's reasons
+	armed       time.Time // the connection's own deadline
+	waiting     bool
+	idling      bool // for the next request
+	interrupted bool
+
+	writeMu       sync.Mutex // guards the writing side; held while writing
+	writeArmed    time.Time
+	writeHandlers time.Time
+	vector        net.Buffers
+	store         [3][]byte
+}
+
+func newLink(conn net.Conn, stall time.Duration, drain *atomic.Bool) *link {
+	l := &link{conn: conn, stall: stall, drain: drain, fresh: true}
+	l.raw = rawOf(conn)
+	if l.raw != nil {
+		l.step = l.try
+	}
+	return l
+}
+
+// read reads at least an octet, or tells why not: os.ErrDeadlineExceeded when the
+// time is over, errInterrupted, io.EOF. Without p it asks lend for a buffer when
+// there is something to read.
+func (l *link) read(p []byte) (int, error) {
+	if l.raw == nil {
+		return l.readPlain(p)
+	}
+	for {
+		l.p, l.n, l.err = p, 0, nil
+		err := l.raw.Read(l.step)
+		l.arrived()
+		if err == nil {
+			return l.n, l.err
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return 0, err
+		}
+		if err = l.arm(); err != nil { // the deadline was that of an earlier read, unless its time is over
+			return 0, err
+		}
+	}
+}
+
+// readPlain is read for what is not a socket. Without a buffer it waits for the
+// first octet with one of its own.
+func (l *link) readPlain(p []byte) (int, error) {
+	l.p = p
+	into := p
+	if p == nil {
+		l.back()
+		into = l.first[:]
+	}
+	for {
+		if err := l.arm(); err != nil {
+			return 0, err
+		}
+		n, err := l.conn.Read(into)
+		l.arrived()
+		switch {
+		case n > 0:
+			if p == nil {
+				copy(l.lend(), into)
+			}
+			return n, nil // an error comes again
+		case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
+		default:
+			return 0, err
+		}
+	}
+}
+
+// until returns when the read under way must end.
+func (l *link) until() time.Time {
+	if l.deaf || l.handlers.IsZero() || !l.ends.IsZero() && l.ends.Before(l.handlers) {
+		return l.ends
+	}
+	return l.handlers
+}
+
+// arm prepares for waiting.
+func (l *link) arm() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.interrupted {
+		return errInterrupted
+	}
+	now := time.Now()
+	if l.within > 0 {
+		l.ends, l.within = now.Add(l.within), 0
+	}
+	if l.idling = l.p == nil; l.idling && l.drain.Load() {
+		if !l.fresh {
+			return errInterrupted
+		}
+		if l.handlers.IsZero() {
+			l.handlers = now.Add(freshTime)
+		}
+	}
+	until := l.until()
+	if !until.IsZero() && !until.After(now) {
+		return os.ErrDeadlineExceeded
+	}
+	late := !until.IsZero() && (l.armed.IsZero() || l.armed.After(until))
+	over := !l.armed.IsZero() && !l.armed.After(now)
+	if late || over {
+		if err := l.conn.SetReadDeadline(until); err != nil {
+			return err
+		}
+		l.armed = until
+	}
+	l.waiting = true
+	return nil
+}
+
+func (l *link) arrived() {
+	l.mu.Lock()
+	l.waiting = false
+	if l.idling {
+		l.idling, l.handlers = false, time.Time{}
+	}
+	l.mu.Unlock()
+}
+
+// wait gives the reads that follow a time in all, which begins when one of them
+// first has to wait; 0 is for ever.
+func (l *link) wait(d time.Duration) {
+	l.ends, l.within = time.Time{}, d
+}
+
+// freshTime is how long a connection that has just come may still send its request
+// when the others end.
+const freshTime = 500 * time.Millisecond
+
+// endIdle ends the wait for a next request.
+func (l *link) endIdle(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.waiting || !l.idling: // arm looks at drain before it waits again
+	case l.fresh:
+		l.handlers = now.Add(freshTime)
+		l.wake(l.handlers)
+	default:
+		l.interrupted = true
+		l.wake(past)
+	}
+}
+
+// past is over on every clock.
+var past = time.Unix(1, 0)
+
+// interrupt ends the read under way, and every one until resume.
+func (l *link) interrupt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.interrupted = true
+	l.wake(past)
+}
+
+func (l *link) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.interrupted = false
+}
+
+// wake lets a reader that waits look at t. The caller holds mu.
+func (l *link) wake(t time.Time) {
+	if l.waiting && (l.armed.IsZero() || l.armed.After(t)) && l.conn.SetReadDeadline(t) == nil {
+		l.armed = t
+	}
+}
+
+// setReadDeadline is the handler's.
+func (l *link) setReadDeadline(t time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handlers = t
+	if !t.IsZero() && !l.deaf {
+		l.wake(t)
+	}
+}
+
+// expired reports whether the handler has ended reading long before now.
+func (l *link) expired(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.handlers.IsZero() && l.handlers.Before(now)
+}
+
+// setWriteDeadline is the handler's.
+func (l *link) setWriteDeadline(t time.Time) error {
+	// Not under writeMu: it may be there to end a write.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writeHandlers = t
+	l.writeArmed = t
+	return l.conn.SetWriteDeadline(t)
+}
+
+// piece is how much is written under one deadline, in bytes: a receiver that takes
+// less in Limits.WriteStall has stopped.
+const piece = 64 << 10
+
+// write writes up to three slices, in one call of the system where it can. The
+// caller holds writeMu.
+func (l *link) write(parts ...[]byte) error {
+	for len(parts) > 0 {
+		l.vector = append(l.store[:0], parts[:0]...)
+		room := piece
+		for len(parts) > 0 && room > 0 {
+			p := parts[0]
+			if len(p) > room {
+				p = p[:room]
+			}
+			if len(p) > 0 {
+				l.vector = append(l.vector, p)
+			}
+			room -= len(p)
+			if parts[0] = parts[0][len(p):]; len(parts[0]) == 0 {
+				parts = parts[1:]
+			}
+		}
+		if err := l.writeVector(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *link) writeVector() error {
+	if l.stall > 0 {
+		if err := l.armWrite(time.Now()); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch len(l.vector) {
+	case 0:
+	case 1:
+		_, err = l.conn.Write(l.vector[0])
+	default:
+		_, err = l.vector.WriteTo(l.conn)
+	}
+	l.store = [3][]byte{} // what was written may be garbage now
+	return err
+}
+
+// armWrite gives a write the time of stall to twice that: a deadline that serves
+// many writes. Setting one for each would cost more than the write's share of it.
+func (l *link) armWrite(now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.writeHandlers.IsZero() {
+		return nil // the handler knows better
+	}
+	if l.writeArmed.Sub(now) >= l.stall {
+		return nil
+	}
+	l.writeArmed = now.Add(2 * l.stall)
+	return l.conn.SetWriteDeadline(l.writeArmed)
+}
+
+// over forgets what the handler said, at the end of a request.
+func (l *link) over() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handlers, l.deaf = time.Time{}, false
+	if !l.writeHandlers.IsZero() {
+		l.writeHandlers, l.writeArmed = time.Time{}, time.Time{}
+		_ = l.conn.SetWriteDeadline(time.Time{}) // a broken connection says so again
+	}
+}
+
+// closeWrite ends what we say, where the connection can do so.
+func (l *link) closeWrite() error {
+	if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// lost reports whether an error of reading says that the peer is gone.
+func lost(err error) bool {
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, errInterrupted)
+}
+
+// asBody makes of an error of the connection what a reader of a body expects.
+func asBody(err error) error {
+	if err == io.EOF { //nolint:errorlint // it travels bare, by the contract of io.Reader
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
