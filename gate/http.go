@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,7 +183,7 @@ func (g *Gate) WriteForwarded(in *http.Request, out http.Header) {
 	if trusted { // its chain is continued
 		for _, name := range [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"} {
 			if vs := in.Header[name]; len(vs) > 0 {
-				out[name] = vs
+				out[name] = slices.Clone(vs) // a transport may hold on to out for longer than the request lives
 			}
 		}
 	}
