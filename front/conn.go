@@ -19,6 +19,7 @@ type conn struct {
 	socket net.Conn // what was accepted
 	link   *link    // over it, or over TLS on it; changes under s.mu
 	remote string
+	peer   net.Addr             // of remote, where that is not the socket's
 	tls    *tls.ConnectionState // nil: plain text
 	place  place
 
@@ -26,6 +27,8 @@ type conn struct {
 	gone    error     // how the client's side ended
 	current atomic.Pointer[exchange]
 	away    bool // taken over, or handed on: s.mu guards it
+
+	unwelcome bool // there are too many from its network
 }
 
 // newConn makes a conn over nc, which has a place. addr is that of the client.
@@ -60,7 +63,13 @@ func (c *conn) back() {
 // serve answers the requests of the connection.
 func (c *conn) serve() {
 	defer c.s.forget(c)
-	if c.s.tls != nil && !c.handshake() {
+	switch {
+	case c.unwelcome:
+		c.turnAway()
+		return
+	case c.s.config.ProxyProtocol != nil && !c.introduce():
+		return
+	case c.s.tls != nil && !c.handshake():
 		return
 	}
 	for c.next() {
@@ -81,7 +90,7 @@ func (c *conn) next() bool {
 			return false
 		}
 		if http2 {
-			c.handOn(&aheadConn{Conn: c.link.conn, ahead: bytes.Clone(c.x.in.bytes())})
+			c.handOn(c.wrap(bytes.Clone(c.x.in.bytes())))
 			return false
 		}
 	}
@@ -147,8 +156,12 @@ func (c *conn) handshake() bool {
 	}
 	ctx, cancel := context.WithTimeout(c.s.config.BaseContext, limit)
 	defer cancel()
-	plain := c.link.conn
-	secure := tls.Server(plain, c.s.tls)
+	var ahead []byte // what came with the PROXY header
+	if c.x != nil {
+		ahead = bytes.Clone(c.x.in.bytes())
+		c.back()
+	}
+	secure := tls.Server(c.wrap(ahead), c.s.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		c.s.config.Log.Debug("front: the TLS handshake failed", "remote", c.remote, "error", err)
 		if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.Conn != nil && likeHTTP(record.RecordHeader) {
@@ -191,7 +204,8 @@ func (c *conn) takeOver(ahead []byte) (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	c.s.leave(c)
-	taken := &aheadConn{Conn: nc, ahead: bytes.Clone(ahead), closed: c.place.leave}
+	taken := c.wrap(bytes.Clone(ahead))
+	taken.Conn = nc
 	r := bufio.NewReaderSize(taken, max(bufferSize, len(ahead)))
 	if len(ahead) > 0 {
 		if _, err := r.Peek(len(ahead)); err != nil {
@@ -236,13 +250,27 @@ func (c *conn) linger() {
 	}
 }
 
+// wrap returns the connection for somebody else to read from and to close.
+func (c *conn) wrap(ahead []byte) *aheadConn {
+	return &aheadConn{Conn: c.socket, ahead: ahead, peer: c.peer, closed: c.place.leave}
+}
+
 // aheadConn is a connection of which something was read ahead.
 type aheadConn struct {
 	net.Conn
 
 	ahead  []byte
+	peer   net.Addr // that of the client behind a proxy; nil: the socket's
 	closed func()
 	once   sync.Once
+}
+
+// RemoteAddr implements net.Conn.
+func (a *aheadConn) RemoteAddr() net.Addr {
+	if a.peer != nil {
+		return a.peer
+	}
+	return a.Conn.RemoteAddr()
 }
 
 // Read implements net.Conn.
@@ -257,9 +285,7 @@ func (a *aheadConn) Read(p []byte) (int, error) {
 
 // Close implements net.Conn.
 func (a *aheadConn) Close() error {
-	if a.closed != nil {
-		a.once.Do(a.closed)
-	}
+	a.once.Do(a.closed)
 	return a.Conn.Close()
 }
 
@@ -269,6 +295,27 @@ func (a *aheadConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return a.Close()
+}
+
+// turnedAway bounds the connections that are told that there are too many, at once:
+// the others are closed without a word.
+const turnedAway = 64
+
+// turnAway tells a client that it has too many connections, when that costs little.
+func (c *conn) turnAway() {
+	defer c.s.turning.Add(-1)
+	if c.s.turning.Add(1) > turnedAway || c.s.tls != nil { // a handshake is too dear
+		return
+	}
+	c.link.wait(time.Second)
+	if c.x == nil || c.x.in.len() == 0 {
+		n, err := c.link.read(nil)
+		if err != nil {
+			return
+		}
+		c.x.in.to += n
+	}
+	c.x.refuseUnread(faultCrowd)
 }
 
 // addrOf returns the address of a peer; the zero Addr where there is none.

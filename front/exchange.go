@@ -342,7 +342,6 @@ func (x *exchange) refuse(f *Fault) {
 	x.body.err = f
 	x.req.Body, x.req.ContentLength = http.NoBody, 0
 	x.req.Close, x.res.closes = true, true
-	x.c.s.count(f)
 	x.c.s.config.Refuse(&x.res, x.req, f)
 	x.res.finish()
 	x.ctx.cancel()

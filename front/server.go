@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,8 @@ type Server struct {
 	http2    *http2
 	pool     sync.Pool // of *exchange
 	draining atomic.Bool
-	faults   atomic.Uint64
-	unwatch  func() bool // ends the watch over BaseContext
+	turning  atomic.Int64 // connections that are being told to go
+	unwatch  func() bool  // ends the watch over BaseContext
 
 	mu        sync.Mutex
 	changed   *sync.Cond // when a connection has gone
@@ -122,12 +123,21 @@ func (s *Server) unlisten(l net.Listener) {
 // welcome serves a connection in a goroutine of its own.
 func (s *Server) welcome(nc net.Conn) {
 	addr := addrOf(nc.RemoteAddr())
+	if proxied := s.config.ProxyProtocol; proxied != nil {
+		if !proxied(addr) {
+			s.config.Log.Debug("front: this peer may not speak the PROXY protocol", "peer", addr)
+			_ = nc.Close() // as if nobody were here
+			return
+		}
+		addr = netip.Addr{} // the client's is counted when it is known
+	}
 	p, ok := s.config.Connections.enter(addr)
-	if !ok {
+	if !ok && (s.tls != nil || s.turning.Load() >= turnedAway) {
 		_ = nc.Close() // it has sent nothing that is lost
 		return
 	}
 	c := newConn(s, nc, nc.RemoteAddr().String(), p)
+	c.unwelcome = !ok
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -182,8 +192,6 @@ func (s *Server) release(x *exchange) {
 	x.clear()
 	s.pool.Put(x)
 }
-
-func (s *Server) count(*Fault) { s.faults.Add(1) }
 
 // cancelRequests ends the contexts of all requests, after BaseContext.
 func (s *Server) cancelRequests() {
