@@ -1,0 +1,61 @@
+package front
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+)
+
+// heap is what is in use after a collection, stacks included.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// Ten thousand idle connections that have been served before hold little: buffers
+// and all that a request needs go back while there is none. Two descriptors each
+// are needed here, since the clients are ours too.
+func TestFloodOfIdleConnections(t *testing.T) {
+	n := 10_000
+	if raceEnabled || testing.Short() {
+		n = 500
+	}
+	if n = min(n, descriptors()/2-200); n < 100 {
+		t.Skip("too few descriptors")
+	}
+	h := open(t, Config{Handler: http.HandlerFunc(answerKilobyte)})
+	r := bufio.NewReader(nil)
+	conns := make([]net.Conn, n)
+	one := func() net.Conn {
+		c, err := net.Dial("tcp", h.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, question)
+		r.Reset(c)
+		answer(t, r, "GET")
+		return c
+	}
+	_ = one().Close()
+	before := heap()
+	for i := range conns {
+		conns[i] = one()
+	}
+	each := (heap() - before) / int64(n)
+	t.Logf("%d connections hold %d bytes each, the client's side included", n, each)
+	if limit := int64(8 << 10); each > limit && !raceEnabled {
+		t.Errorf("each holds %d bytes, more than %d", each, limit)
+	}
+	if got := h.config.Connections.Stats().Open; got < n {
+		t.Errorf("%d are open", got)
+	}
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
