@@ -85,3 +85,30 @@ func BenchmarkNetHTTP(b *testing.B) {
 	defer s.Close()
 	load(b, l.Addr().String())
 }
+
+// What the front adds to the calls of the system: a connection that has the next
+// request ready.
+func BenchmarkFrontWithoutSystem(b *testing.B) {
+	s, err := New(Config{Handler: http.HandlerFunc(answerKilobyte), Limits: Limits{HeaderTimeout: 5e9, Idle: 120e9, WriteStall: 30e9}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	newConn(s, &endless{text: question, left: b.N}, "192.0.2.7:4711", place{}).serve()
+}
+
+func BenchmarkNetHTTPWithoutSystem(b *testing.B) {
+	s := &http.Server{Handler: http.HandlerFunc(answerKilobyte), ReadHeaderTimeout: 5e9, IdleTimeout: 120e9}
+	h := &http2{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+	done := make(chan struct{})
+	s.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(done)
+		}
+	}
+	b.ReportAllocs()
+	h.conns <- &endless{text: question, left: b.N}
+	go func() { _ = s.Serve(h) }()
+	<-done
+	_ = s.Close()
+}

@@ -20,6 +20,7 @@ var errInterrupted = errors.New("front: the read was interrupted")
 // goroutine at a time reads, another may write.
 type link struct {
 	conn  net.Conn
+	epoch time.Time       // of the link
 	raw   syscall.RawConn // nil: not a socket, or not unix
 	step  func(uintptr) bool
 	stall time.Duration // how long a write may take; 0 for ever
@@ -52,13 +53,16 @@ type link struct {
 }
 
 func newLink(conn net.Conn, stall time.Duration, drain *atomic.Bool) *link {
-	l := &link{conn: conn, stall: stall, drain: drain, fresh: true}
+	l := &link{conn: conn, epoch: time.Now(), stall: stall, drain: drain, fresh: true}
 	l.raw = rawOf(conn)
 	if l.raw != nil {
 		l.step = l.try
 	}
 	return l
 }
+
+// now reads the clock, without the date: that would cost as much again.
+func (l *link) now() time.Time { return l.epoch.Add(time.Since(l.epoch)) }
 
 // read reads at least an octet, or tells why not: os.ErrDeadlineExceeded when the
 // time is over, errInterrupted, io.EOF. Without p it asks lend for a buffer when
@@ -126,7 +130,7 @@ func (l *link) arm() error {
 	if l.interrupted {
 		return errInterrupted
 	}
-	now := time.Now()
+	now := l.now()
 	if l.within > 0 {
 		l.ends, l.within = now.Add(l.within), 0
 	}
@@ -271,7 +275,7 @@ func (l *link) write(parts ...[]byte) error {
 
 func (l *link) writeVector() error {
 	if l.stall > 0 {
-		if err := l.armWrite(time.Now()); err != nil {
+		if err := l.armWrite(l.now()); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ func New(c Config) (*Server, error) {
 	s.changed = sync.NewCond(&s.mu)
 	if c.TLS != nil {
 		s.tls = c.TLS.Clone()
-		s.tls.NextProtos = []string{"h2", "http/1.1"}
+		s.tls.NextProtos = protocols
 	}
 	if c.BaseContext.Done() != nil {
 		s.unwatch = context.AfterFunc(c.BaseContext, s.cancelRequests)

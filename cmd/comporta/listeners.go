@@ -33,7 +33,7 @@ type listeners struct {
 type listening struct {
 	server server
 	tcp    net.Listener
-	tls    atomic.Pointer[tls.Config] // nil: plain text
+	tls    atomic.Pointer[front.Certificates] // nil: plain text
 }
 
 // server is a front.Server, or the http.Server of the operator.
@@ -51,7 +51,7 @@ func newListeners(a *app) *listeners {
 type change struct {
 	ls           *listeners
 	fresh        map[string]*listening
-	certificates map[*listening]*tls.Config // read again: files are renewed in place
+	certificates map[*listening]*front.Certificates
 	keep         map[string]bool
 	soft         time.Duration
 }
@@ -59,16 +59,16 @@ type change struct {
 // prepare binds what c has and the set in use has not, and reads all certificates.
 // Nothing is accepted before commit; on an error nothing is left open.
 func (ls *listeners) prepare(c *config.Config) (*change, error) {
-	next := &change{ls, map[string]*listening{}, map[*listening]*tls.Config{}, map[string]bool{}, c.Drain.Soft}
+	next := &change{ls, map[string]*listening{}, map[*listening]*front.Certificates{}, map[string]bool{}, c.Drain.Soft}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range c.Listen {
 		l := &c.Listen[i]
 		next.keep[l.Addr] = true
-		var certificates *tls.Config
+		var certificates *front.Certificates
 		if l.TLS != nil {
 			var err error
-			if certificates, err = tlsOf(l.TLS); err != nil {
+			if certificates, err = front.LoadCertificates(filesOf(l.TLS), ls.app.renewed(l.Addr)); err != nil {
 				return nil, errors.Join(fmt.Errorf("comporta: listen %s: %w", l.Addr, err), next.abort())
 			}
 		}
@@ -136,7 +136,7 @@ func (ls *listeners) bind(l *config.Listener, limits *config.Limits) (*listening
 		// The certificate of each handshake is the one that was read last.
 		c.TLS = &tls.Config{
 			MinVersion:         tls.VersionTLS12,
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return n.tls.Load(), nil },
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return n.tls.Load().ConfigAt(time.Now()), nil },
 		}
 	}
 	if n.server, err = front.New(c); err != nil {
@@ -163,6 +163,17 @@ func limitsOf(l *config.Limits) front.Limits {
 		limits.Target = unlimited
 	}
 	return limits
+}
+
+// renewed tells the operator that the certificate of a listener was read again.
+func (a *app) renewed(addr string) func(error) {
+	return func(err error) {
+		if err != nil {
+			a.log.Error("the certificate's files have changed and cannot be used, the old one goes on", "listen", addr, "error", err.Error())
+			return
+		}
+		a.log.Info("the certificate was renewed", "listen", addr)
+	}
 }
 
 // refuse answers what the front can give to nobody, in the words of the gate that

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 
+	"github.com/comporta/comporta/front"
 	"github.com/comporta/comporta/internal/admin"
 	"github.com/comporta/comporta/internal/config"
 )
@@ -17,7 +15,7 @@ func checkSecrets(c *config.Config) error {
 	var problems []error
 	for i := range c.Listen {
 		if t := c.Listen[i].TLS; t != nil {
-			if _, err := tlsOf(t); err != nil {
+			if _, err := front.LoadCertificates(filesOf(t), nil); err != nil {
 				problems = append(problems, fmt.Errorf("listen[%d]: %w", i, err))
 			}
 		}
@@ -29,27 +27,7 @@ func checkSecrets(c *config.Config) error {
 	return errors.Join(problems...)
 }
 
-// tlsOf reads the certificate of a listener.
-func tlsOf(t *config.TLS) (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls: %s and %s: %w", t.CertFile, t.KeyFile, err)
-	}
-	c := &tls.Config{
-		Certificates: []tls.Certificate{cert}, MinVersion: uint16(t.MinVersion), NextProtos: []string{"h2", "http/1.1"},
-	}
-	if t.ClientCAFile == "" {
-		return c, nil
-	}
-	pem, err := os.ReadFile(t.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls: client_ca_file: %w", err)
-	}
-	c.ClientCAs = x509.NewCertPool()
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("tls: client_ca_file: %s holds no certificate in PEM", t.ClientCAFile)
-	}
-	// Who has no certificate is somebody else, not nobody.
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	return c, nil
+// filesOf says where the certificate of a listener is.
+func filesOf(t *config.TLS) front.CertificateFiles {
+	return front.CertificateFiles{Cert: t.CertFile, Key: t.KeyFile, ClientCA: t.ClientCAFile, MinVersion: uint16(t.MinVersion)}
 }
