@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,9 +21,10 @@ import (
 // listeners are the public servers, by address. A reload binds new addresses
 // before it closes old ones, and leaves the rest alone.
 type listeners struct {
-	app    *app
-	failed chan error // an accept loop that ended by itself
-	wg     sync.WaitGroup
+	app         *app
+	connections *front.Connections // of all servers together
+	failed      chan error         // an accept loop that ended by itself
+	wg          sync.WaitGroup
 
 	mu      sync.Mutex
 	open    map[string]*listening
@@ -44,7 +46,10 @@ type server interface {
 }
 
 func newListeners(a *app) *listeners {
-	return &listeners{app: a, failed: make(chan error, 1), open: map[string]*listening{}, retired: map[*listening]bool{}}
+	return &listeners{
+		app: a, connections: front.NewConnections(front.ConnectionLimits{}), failed: make(chan error, 1),
+		open: map[string]*listening{}, retired: map[*listening]bool{},
+	}
 }
 
 // change is a set of servers that is ready to become the one in use.
@@ -53,13 +58,14 @@ type change struct {
 	fresh        map[string]*listening
 	certificates map[*listening]*front.Certificates
 	keep         map[string]bool
+	limits       front.ConnectionLimits
 	soft         time.Duration
 }
 
 // prepare binds what c has and the set in use has not, and reads all certificates.
 // Nothing is accepted before commit; on an error nothing is left open.
 func (ls *listeners) prepare(c *config.Config) (*change, error) {
-	next := &change{ls, map[string]*listening{}, map[*listening]*front.Certificates{}, map[string]bool{}, c.Drain.Soft}
+	next := &change{ls, map[string]*listening{}, map[*listening]*front.Certificates{}, map[string]bool{}, front.ConnectionLimits{Network: c.Limits.ConnectionsPerNetwork, Exempt: ls.app.trusts}, c.Drain.Soft}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range c.Listen {
@@ -99,6 +105,7 @@ func (c *change) commit() {
 	ls := c.ls
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	ls.connections.SetLimits(c.limits)
 	for n, certificates := range c.certificates {
 		n.tls.Store(certificates)
 	}
@@ -130,7 +137,10 @@ func (ls *listeners) bind(l *config.Listener, limits *config.Limits) (*listening
 	n := &listening{tcp: tcp}
 	c := front.Config{
 		Handler: ls.app, Refuse: ls.app.refuse, H2C: l.H2C && l.TLS == nil, Limits: limitsOf(limits),
-		BaseContext: ls.app.requests, Log: ls.app.log,
+		Connections: ls.connections, BaseContext: ls.app.requests, Log: ls.app.log,
+	}
+	if l.ProxyProtocol {
+		c.ProxyProtocol = ls.app.trusts
 	}
 	if l.TLS != nil {
 		// The certificate of each handshake is the one that was read last.
@@ -151,10 +161,12 @@ const unlimited = 1 << 30
 // writeStall is how long a client may take nothing of an answer.
 const writeStall = 30 * time.Second
 
+// limitsOf are those of the front. The silence within a body is the gate's to bound,
+// which a reload may change.
 func limitsOf(l *config.Limits) front.Limits {
 	limits := front.Limits{
 		Header: int(l.Header), Target: int(l.URI),
-		HeaderTimeout: l.HeaderTimeout, Idle: l.Idle, BodyIdle: l.BodyIdle, WriteStall: writeStall,
+		HeaderTimeout: l.HeaderTimeout, Idle: l.Idle, BodyRate: int64(l.BodyMinRate), WriteStall: writeStall,
 	}
 	if limits.Header == 0 {
 		limits.Header = unlimited
@@ -164,6 +176,9 @@ func limitsOf(l *config.Limits) front.Limits {
 	}
 	return limits
 }
+
+// trusts reports whether a peer is a trusted proxy to the gate that serves.
+func (a *app) trusts(peer netip.Addr) bool { return a.current.Load().gate.Identifier().Trusted(peer) }
 
 // renewed tells the operator that the certificate of a listener was read again.
 func (a *app) renewed(addr string) func(error) {

@@ -20,6 +20,8 @@ func needsRestart(old, c *config.Config) []string {
 	changed("admin.probes", old.Admin.Probes != c.Admin.Probes)
 	changed("limits.header", old.Limits.Header != c.Limits.Header)
 	changed("limits.header_timeout", old.Limits.HeaderTimeout != c.Limits.HeaderTimeout)
+	changed("limits.uri", old.Limits.URI != c.Limits.URI)
+	changed("limits.body_min_rate", old.Limits.BodyMinRate != c.Limits.BodyMinRate)
 	changed("limits.idle", old.Limits.Idle != c.Limits.Idle)
 	changed("access_log.format", old.AccessLog.Format != c.AccessLog.Format)
 	changed("access_log.sample", old.AccessLog.Sample != c.AccessLog.Sample)
@@ -35,6 +37,7 @@ func needsRestart(old, c *config.Config) []string {
 			continue
 		}
 		changed("listen "+l.Addr+": h2c", o.H2C != l.H2C)
+		changed("listen "+l.Addr+": proxy_protocol", o.ProxyProtocol != l.ProxyProtocol)
 		changed("listen "+l.Addr+": tls", !reflect.DeepEqual(o.TLS, l.TLS))
 	}
 	return keys

@@ -91,6 +91,9 @@ func (l *loader) checkListeners() {
 	for i, ln := range c.Listen {
 		path := fmt.Sprintf("listen[%d]", i)
 		bind(path, ln.Addr)
+		if ln.ProxyProtocol && len(c.Clients.TrustedProxies) == 0 && l.sound(path, "clients.trusted_proxies") {
+			l.wrongf(path+".proxy_protocol", "clients: {trusted_proxies: [10.0.0.0/8]}, with the networks of the balancers", "no peer may send the PROXY protocol, since clients.trusted_proxies is empty: nobody could connect")
+		}
 		if ln.TLS != nil && ln.H2C && l.sound(path) {
 			l.wrongf(path+".h2c", "remove it: a listener with TLS speaks HTTP/2 anyway", "h2c is HTTP/2 without TLS, and the listener has TLS")
 		}

@@ -58,6 +58,8 @@ type Listener struct {
 	TLS *TLS `key:"tls"`
 	// Serve HTTP/2 without TLS too; false on a listener with TLS.
 	H2C bool `key:"h2c" default:"true"`
+	// Every connection begins with a PROXY protocol header, version 1 or 2, from a peer within clients.trusted_proxies; others are refused.
+	ProxyProtocol bool `key:"proxy_protocol" default:"false"`
 }
 
 // TLS is the certificate of a listener and what it asks of its clients.
@@ -94,8 +96,12 @@ type Limits struct {
 	HeaderTimeout time.Duration `key:"header_timeout" default:"5s" range:"0..10m"`
 	// The longest silence within a body.
 	BodyIdle time.Duration `key:"body_idle" default:"30s" range:"0..1h"`
+	// What a body must bring on the average, in bytes a second of waiting for it, after a grace of 5s.
+	BodyMinRate Size `key:"body_min_rate" default:"0" range:"0..1GiB"`
 	// How long a connection may wait for its next request.
 	Idle time.Duration `key:"idle" default:"120s" range:"0..24h"`
+	// Open connections of one IPv4 address or IPv6 /64; clients.trusted_proxies are exempt.
+	ConnectionsPerNetwork int `key:"connections_per_network" default:"0" range:"0..1000000"`
 	// All bodies held in memory to be digested, together.
 	BufferedBodies Size `key:"buffered_bodies" default:"64MiB" range:"0..1TiB"`
 }

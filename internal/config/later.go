@@ -12,9 +12,6 @@ import (
 // sections, is an error: a file must not believe in a protection that is not there.
 // The keys of an entry of a list have [] for its index.
 var laterKeys = map[string]string{
-	"listen[].proxy_protocol":        "false",
-	"limits.body_min_rate":           "0",
-	"limits.connections_per_network": "0",
 	"upstream.breaker":               "off",
 	"upstream.health":                "off",
 	"upstream.retries":               "off",
