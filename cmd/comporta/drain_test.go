@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -274,4 +276,49 @@ func TestStartIsAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, bound)
+}
+
+// cases/proxy.md E 41: no request fails because of a drain, at 1,000 a second. The
+// clients go on until /readyz tells them to look elsewhere, and a while longer, as a
+// load balancer does. What they send is not repeated by their own library.
+func TestCase_Proxy_E41_DrainUnderLoad(t *testing.T) {
+	g := start(t, service(t, fine), "admission: {capacity: 500}\naccess_log: {format: off}\ndrain: {delay: 500ms, soft: 10s}")
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	var served, lost atomic.Int64
+	var wg sync.WaitGroup
+	send := func() {
+		res, err := client.Post(g.url, "text/plain", strings.NewReader("x"))
+		if err != nil {
+			lost.Add(1)
+			t.Error(err)
+			return
+		}
+		defer func() { _ = res.Body.Close() }()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			lost.Add(1)
+			t.Error(res.Status, err)
+		}
+		served.Add(1)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	var until time.Time
+	for n := 0; until.IsZero() || time.Now().Before(until); n++ {
+		<-tick.C
+		wg.Go(send)
+		switch {
+		case n == 500:
+			g.stop()
+		case n > 500 && n%20 == 0 && until.IsZero():
+			if status, _ := g.get(g.admin + "/readyz"); status != http.StatusOK {
+				until = time.Now().Add(200 * time.Millisecond)
+			}
+		}
+	}
+	wg.Wait()
+	if err := g.mustEnd(t); err != nil || lost.Load() > 0 {
+		t.Errorf("%v; %d served, %d lost", err, served.Load(), lost.Load())
+	}
+	t.Logf("%d served", served.Load())
 }

@@ -150,9 +150,9 @@ func closed(t *testing.T, addr string) {
 	}
 }
 
-// No request fails because of a reload.
-func TestReloadUnderLoad(t *testing.T) {
-	const reloads, rate, between = 20, 300, 40 // requests a second, and between two reloads: about three seconds in all
+// cases/proxy.md E 41: no request fails because of a reload.
+func TestCase_Proxy_E41_ReloadUnderLoad(t *testing.T) {
+	const reloads, rate, between = 20, 1000, 130 // requests a second, and between two reloads: about three seconds in all
 	upstream := service(t, fine)
 	g := start(t, upstream, "admission: {capacity: 500}\naccess_log: {format: off}")
 	g.client.Transport = &http.Transport{MaxIdleConnsPerHost: 64}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/comporta/comporta"
+)
+
+// said is a service that answers with what the gateway tells it of the caller.
+func said(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, r.Header.Get("X-Forwarded-For"))
+}
+
+// cases/proxy.md B 23: with the PROXY protocol the client behind the balancer is who
+// asks, for the gate and for the service.
+func TestCase_Proxy_B23_ProxyProtocolThroughTheGate(t *testing.T) {
+	g := start(t, service(t, said), "listen: [{addr: '127.0.0.1:0', proxy_protocol: true}]\nclients: {trusted_proxies: [127.0.0.0/8]}")
+	res := g.raw(t, "PROXY TCP4 192.0.2.1 192.0.2.2 4660 80\r\nGET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n")
+	if res == nil {
+		t.Fatal("no answer")
+	}
+	if b, err := io.ReadAll(res.Body); string(b) != "192.0.2.1" || err != nil {
+		t.Errorf("%q %v", b, err)
+	}
+	if res := g.raw(t, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); res != nil {
+		t.Errorf("without its header: %+v", res)
+	}
+	g.write(t, service(t, said), "listen: [{addr: '127.0.0.1:0', proxy_protocol: true}]\nclients: {trusted_proxies: [10.0.0.0/8]}")
+	if problems := g.reload(t); problems != "" {
+		t.Fatal(problems)
+	}
+	if res := g.raw(t, "PROXY TCP4 192.0.2.1 192.0.2.2 4660 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"); res != nil {
+		t.Errorf("from a peer that is trusted no more: %+v", res)
+	}
+}
+
+// Too many connections of one network are refused by the contract; a reload changes
+// how many are too many, and trusted proxies are exempt.
+func TestConnectionLimit(t *testing.T) {
+	upstream := service(t, fine)
+	g := start(t, upstream, "limits: {connections_per_network: 1}")
+	held, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+	_, _ = io.WriteString(held, get)
+	if res, err := http.ReadResponse(bufio.NewReader(held), nil); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res, err)
+	}
+	res := g.raw(t, get)
+	if res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get(comporta.HeaderDecision) != "connection_limit" || !res.Close || res.Header.Get("Retry-After") == "" {
+		t.Errorf("got %+v", res)
+	}
+	for _, more := range []string{"limits: {connections_per_network: 9}", "limits: {connections_per_network: 1}\nclients: {trusted_proxies: [127.0.0.0/8]}"} {
+		g.write(t, upstream, more)
+		if problems := g.reload(t); problems != "" {
+			t.Fatal(problems)
+		}
+		if res := g.raw(t, get); res == nil || res.StatusCode != http.StatusOK {
+			t.Errorf("%s: got %+v", more, res)
+		}
+	}
+}
+
+// The body's least rate holds over HTTP/1, and the refusal says that time was up.
+func TestBodyMinRate(t *testing.T) {
+	g := start(t, service(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fine(w, r)
+	}), "limits: {body_min_rate: 1MiB}")
+	start := time.Now()
+	res := g.raw(t, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx")
+	if res == nil || res.StatusCode != http.StatusRequestTimeout || res.Header.Get(comporta.HeaderDecision) != "request_timeout" {
+		t.Errorf("got %+v", res)
+	}
+	if took := time.Since(start); took < 5*time.Second {
+		t.Errorf("after %v", took)
+	}
+}
+
+// A renewed certificate is picked up without a reload; a broken one is told.
+func TestRenewedCertificate(t *testing.T) {
+	dir := t.TempDir()
+	renew(t, dir, 1)
+	g := start(t, service(t, fine), "listen: [{addr: '127.0.0.1:0', tls: {cert_file: "+dir+"/crt, key_file: "+dir+"/key}}]")
+	addr := strings.TrimPrefix(g.url, "http://")
+	if got := serial(t, addr); got != 1 {
+		t.Fatal(got)
+	}
+	renew(t, dir, 2)
+	for deadline := time.Now().Add(patience); serial(t, addr) != 2; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the old certificate goes on")
+		}
+	}
+	g.log.await(t, "the certificate was renewed", nil)
+}
