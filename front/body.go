@@ -173,17 +173,17 @@ func (b *body) nextChunk() error {
 			}
 		}
 		if string(b.x.in.bytes()[:2]) != "\r\n" {
-			return faultChunk
+			return errChunk
 		}
 		b.x.in.discard(2)
 	}
-	line, err := b.line(maxChunkLine, faultChunk)
+	line, err := b.line(maxChunkLine, errChunk)
 	if err != nil {
 		return err
 	}
 	size, ok := chunkSize(line)
 	if b.extra += max(len(line)+2-usualChunkLine, 0); !ok || b.extra > maxChunkExtra {
-		return faultChunk
+		return errChunk
 	}
 	if size == 0 {
 		return b.trailers()
@@ -214,7 +214,7 @@ func (b *body) line(limit int, tooLong *Fault) ([]byte, error) {
 func (b *body) trailers() error {
 	size := 0
 	for count := 0; ; count++ {
-		line, err := b.line(maxTrailerBytes, faultTrailer)
+		line, err := b.line(maxTrailerBytes, errTrailer)
 		if err != nil {
 			return err
 		}
@@ -222,11 +222,11 @@ func (b *body) trailers() error {
 			return io.EOF
 		}
 		if size += len(line); size > maxTrailerBytes || count == maxTrailers {
-			return faultTrailer
+			return errTrailer
 		}
 		f, fault := splitField(line, span{0, len(line)})
 		if fault != nil || outOfPlace(f.name.in(line)) {
-			return faultTrailer
+			return errTrailer
 		}
 		if b.x.req.Trailer == nil {
 			b.x.req.Trailer = http.Header{}
@@ -258,6 +258,8 @@ func (b *body) end() (whole bool) {
 	if !b.mu.TryLock() {
 		l.interrupt() // somebody still reads, against the rules
 		b.mu.Lock()
+		l.resume()
+		b.err = http.ErrBodyReadAfterClose // where the next request begins, nobody knows
 	}
 	defer b.mu.Unlock()
 	if b.err == nil && !b.x.res.closes && b.x.c.gone == nil && (b.chunked || b.left <= drainSize) {

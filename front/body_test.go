@@ -91,7 +91,7 @@ func TestRequestTrailers(t *testing.T) {
 func TestBodyCutShort(t *testing.T) {
 	for _, head := range []string{"Content-Length: 10\r\n\r\n123", "Transfer-Encoding: chunked\r\n\r\na\r\n123", "Transfer-Encoding: chunked\r\n\r\n3\r\n123"} {
 		play(t, Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if b, err := io.ReadAll(r.Body); string(b) != "123" || err != io.ErrUnexpectedEOF || r.Context().Err() == nil {
+			if b, err := io.ReadAll(r.Body); string(b) != "123" || !errors.Is(err, io.ErrUnexpectedEOF) || r.Context().Err() == nil {
 				t.Errorf("%q %v, context: %v", b, err, r.Context().Err())
 			}
 		})}, "POST / HTTP/1.1\r\nHost: a\r\n"+head)

@@ -166,7 +166,7 @@ func (c *conn) handshake() bool {
 		c.s.config.Log.Debug("front: the TLS handshake failed", "remote", c.remote, "error", err)
 		if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.Conn != nil && likeHTTP(record.RecordHeader) {
 			c.x = c.s.acquire(c)
-			c.x.refuseUnread(faultPlain)
+			c.x.refuseUnread(errPlain)
 		}
 		return false
 	}
@@ -315,7 +315,7 @@ func (c *conn) turnAway() {
 		}
 		c.x.in.to += n
 	}
-	c.x.refuseUnread(faultCrowd)
+	c.x.refuseUnread(errCrowd)
 }
 
 // addrOf returns the address of a peer; the zero Addr where there is none.

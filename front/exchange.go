@@ -39,7 +39,7 @@ func newExchange(base context.Context) *exchange {
 		in: input{buf: make([]byte, bufferSize)}, out: make([]byte, 0, bufferSize),
 		header: http.Header{}, values: make([]string, 0, 32),
 	}
-	x.ctx.base = base
+	x.ctx.base = base //nolint:fatcontext // the field of a context of our own
 	x.req = new(http.Request).WithContext(&x.ctx)
 	x.blank = *x.req
 	x.body.x, x.res.x, x.watch.x = x, x, x
@@ -85,7 +85,7 @@ func (x *exchange) readHead() (text string, f *Fault, err error) {
 		x.in.to += n
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return "", faultSlowHead, nil
+			return "", errSlowHead, nil
 		case err != nil:
 			return "", nil, err
 		}
@@ -146,11 +146,11 @@ func (x *exchange) framing() *Fault {
 	lengths, codings := x.header["Content-Length"], x.header["Transfer-Encoding"]
 	switch {
 	case len(lengths) > 0 && len(codings) > 0:
-		return faultBoth
+		return errBoth
 	case len(lengths) > 1:
-		return faultLengths
+		return errLengths
 	case len(codings) > 0 && old:
-		return faultCodingOld
+		return errCodingOld
 	case len(codings) > 0:
 		return x.coding(codings)
 	case len(lengths) == 0:
@@ -158,7 +158,7 @@ func (x *exchange) framing() *Fault {
 	}
 	n, ok := decimal(lengths[0])
 	if !ok {
-		return faultLength
+		return errLength
 	}
 	if req.ContentLength = n; n > 0 {
 		x.body.begin(n)
@@ -169,7 +169,7 @@ func (x *exchange) framing() *Fault {
 
 func (x *exchange) coding(codings []string) *Fault {
 	if len(codings) > 1 {
-		return faultCodingTwice
+		return errCodingTwice
 	}
 	if !strings.EqualFold(codings[0], "chunked") {
 		count := 0
@@ -179,9 +179,9 @@ func (x *exchange) coding(codings []string) *Fault {
 			}
 		}
 		if count > 1 {
-			return faultCodingTwice
+			return errCodingTwice
 		}
-		return faultCoding
+		return errCoding
 	}
 	delete(x.header, "Transfer-Encoding")
 	x.req.ContentLength, x.req.TransferEncoding = -1, chunkedOnly
@@ -204,7 +204,7 @@ func (x *exchange) announced() *Fault {
 				continue
 			}
 			if !canonicalName(key) || outOfPlace(key) {
-				return faultTrailer
+				return errTrailer
 			}
 			if x.req.Trailer == nil {
 				x.req.Trailer = http.Header{}
@@ -236,18 +236,18 @@ func (x *exchange) route() *Fault {
 	hosts := x.header["Host"]
 	switch {
 	case len(hosts) > 1:
-		return faultHosts
+		return errHosts
 	case len(hosts) == 0 && !old:
-		return faultNoHost
+		return errNoHost
 	case len(hosts) == 1:
 		if !validHost(hosts[0]) {
-			return faultHost
+			return errHost
 		}
 		req.Host = hosts[0]
 		delete(x.header, "Host")
 	}
 	if req.Method == http.MethodConnect {
-		return faultConnect
+		return errConnect
 	}
 	if f := readTarget(&x.url, req.Method, req.RequestURI, req.Host); f != nil {
 		return f
@@ -257,7 +257,7 @@ func (x *exchange) route() *Fault {
 	}
 	for _, e := range x.header["Expect"] {
 		if !strings.EqualFold(e, "100-continue") {
-			return faultExpect
+			return errExpect
 		}
 		x.res.expects.Store(req.ContentLength != 0)
 	}
@@ -335,6 +335,7 @@ func (x *exchange) abort() {
 	x.body.end()
 	x.watch.stop()
 	x.ctx.cancel()
+	x.c.x = nil // after a panic nobody knows who still holds x
 }
 
 // refuse answers in the handler's place. The connection ends with it.

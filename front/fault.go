@@ -9,7 +9,7 @@ import (
 
 // Fault is why a request is refused before a handler sees it, or why its body
 // cannot be read.
-type Fault struct {
+type Fault struct { //nolint:errname // it is the fault of a request first, and an error where a reader returns it
 	Reason comporta.Reason
 	Status int    // that of the reason, unless HTTP has a closer one: 417, 505
 	Detail string // for the developer of the client; nothing of what was sent
@@ -26,37 +26,37 @@ func malformed(detail string) *Fault { return fault(comporta.MalformedRequest, d
 
 // The faults, one value each: refusing must not cost more than serving.
 var (
-	faultLine        = malformed("the request line is not method, target and version, one space apart")
-	faultMethod      = malformed("the method is not a token")
-	faultVersion     = &Fault{comporta.MalformedRequest, http.StatusHTTPVersionNotSupported, "the version is neither HTTP/1.0 nor HTTP/1.1"}
-	faultLF          = malformed("a line does not end with CR LF")
-	faultControl     = malformed("a control character stands in the head")
-	faultFold        = malformed("a header line is folded")
-	faultName        = malformed("a header name is not a token followed by a colon")
-	faultTarget      = malformed("the request target is invalid")
-	faultFragment    = malformed("the request target holds a fragment")
-	faultTargetHost  = malformed("the request target names another host than Host")
-	faultAsterisk    = malformed("the target * is for OPTIONS only")
-	faultNoHost      = malformed("there is no Host")
-	faultHosts       = malformed("there is more than one Host")
-	faultHost        = malformed("the Host is invalid")
-	faultLength      = malformed("Content-Length is not one decimal number")
-	faultLengths     = malformed("there is more than one Content-Length")
-	faultBoth        = malformed("there are both Content-Length and Transfer-Encoding")
-	faultCodingTwice = malformed("there is more than one transfer coding chunked")
-	faultCodingOld   = malformed("HTTP/1.0 has no transfer codings")
-	faultCoding      = fault(comporta.UnimplementedTransferCoding, "the transfer coding is not chunked alone")
-	faultExpect      = &Fault{comporta.MalformedRequest, http.StatusExpectationFailed, "the expectation is not 100-continue"}
-	faultConnect     = fault(comporta.MethodNotAllowed, "CONNECT is not served here")
-	faultURI         = fault(comporta.URITooLong, "the request target is too long")
-	faultHeader      = fault(comporta.HeaderTooLarge, "the header is too large")
-	faultFields      = fault(comporta.HeaderTooLarge, "there are too many header fields")
-	faultSlowHead    = fault(comporta.RequestTimeout, "the head did not arrive in time")
-	faultPlain       = malformed("plain HTTP came to a port that speaks TLS")
-	faultCrowd       = fault(comporta.ConnectionLimit, "there are too many connections from this network")
+	errLine        = malformed("the request line is not method, target and version, one space apart")
+	errMethod      = malformed("the method is not a token")
+	errVersion     = &Fault{comporta.MalformedRequest, http.StatusHTTPVersionNotSupported, "the version is neither HTTP/1.0 nor HTTP/1.1"}
+	errLF          = malformed("a line does not end with CR LF")
+	errControl     = malformed("a control character stands in the head")
+	errFold        = malformed("a header line is folded")
+	errName        = malformed("a header name is not a token followed by a colon")
+	errTarget      = malformed("the request target is invalid")
+	errFragment    = malformed("the request target holds a fragment")
+	errTargetHost  = malformed("the request target names another host than Host")
+	errAsterisk    = malformed("the target * is for OPTIONS only")
+	errNoHost      = malformed("there is no Host")
+	errHosts       = malformed("there is more than one Host")
+	errHost        = malformed("the Host is invalid")
+	errLength      = malformed("Content-Length is not one decimal number")
+	errLengths     = malformed("there is more than one Content-Length")
+	errBoth        = malformed("there are both Content-Length and Transfer-Encoding")
+	errCodingTwice = malformed("there is more than one transfer coding chunked")
+	errCodingOld   = malformed("HTTP/1.0 has no transfer codings")
+	errCoding      = fault(comporta.UnimplementedTransferCoding, "the transfer coding is not chunked alone")
+	errExpect      = &Fault{comporta.MalformedRequest, http.StatusExpectationFailed, "the expectation is not 100-continue"}
+	errConnect     = fault(comporta.MethodNotAllowed, "CONNECT is not served here")
+	errURI         = fault(comporta.URITooLong, "the request target is too long")
+	errHeader      = fault(comporta.HeaderTooLarge, "the header is too large")
+	errFields      = fault(comporta.HeaderTooLarge, "there are too many header fields")
+	errSlowHead    = fault(comporta.RequestTimeout, "the head did not arrive in time")
+	errPlain       = malformed("plain HTTP came to a port that speaks TLS")
+	errCrowd       = fault(comporta.ConnectionLimit, "there are too many connections from this network")
 
-	faultChunk   = malformed("the chunked body is malformed")
-	faultTrailer = malformed("a trailer is malformed, too large, or a field that has no place there")
+	errChunk   = malformed("the chunked body is malformed")
+	errTrailer = malformed("a trailer is malformed, too large, or a field that has no place there")
 )
 
 // refusePlain is the default of Config.Refuse.

@@ -44,23 +44,23 @@ func (h *head) scan(b []byte, limits *headLimits) (complete bool, f *Fault) {
 		}
 		end := h.seen + i // of the line, at its LF
 		if end == h.next || b[end-1] != '\r' {
-			return false, faultLF
+			return false, errLF
 		}
 		line := span{h.next, end - 1}
 		h.next, h.seen = end+1, end+1
 		switch {
 		case h.lines == 0:
-			if f = h.requestLine(b, line, limits); f != nil {
-				return false, f
+			if fault := h.requestLine(b, line, limits); fault != nil {
+				return false, fault
 			}
 			h.lines = h.next
 		case h.next-h.lines > limits.header:
-			return false, faultHeader
+			return false, errHeader
 		case line.len() == 0:
 			return true, nil
 		default:
-			if f = h.line(b, line, limits); f != nil {
-				return false, f
+			if fault := h.line(b, line, limits); fault != nil {
+				return false, fault
 			}
 		}
 	}
@@ -70,15 +70,15 @@ func (h *head) scan(b []byte, limits *headLimits) (complete bool, f *Fault) {
 func (h *head) unfinished(b []byte, limits *headLimits) *Fault {
 	if h.lines > 0 {
 		if len(b)-h.lines > limits.header {
-			return faultHeader
+			return errHeader
 		}
 		return nil
 	}
 	if len(b) > 0 && octets[b[0]]&octToken == 0 {
-		return faultLine // no HTTP at all, a TLS handshake perhaps: do not wait for its end
+		return errLine // no HTTP at all, a TLS handshake perhaps: do not wait for its end
 	}
 	if len(b) > limits.target+maxMethod+len("  HTTP/1.1\r\n") {
-		return faultURI
+		return errURI
 	}
 	return nil
 }
@@ -91,25 +91,25 @@ func (h *head) requestLine(b []byte, line span, limits *headLimits) *Fault {
 	first := bytes.IndexByte(text, ' ')
 	last := bytes.LastIndexByte(text, ' ')
 	if first <= 0 || last == first || last == first+1 {
-		return faultLine
+		return errLine
 	}
 	h.method = span{line.from, line.from + first}
 	h.target = span{h.method.to + 1, line.from + last}
 	h.version = span{h.target.to + 1, line.to}
 	if !all(h.method.in(b), octToken) || h.method.len() > maxMethod {
-		return faultMethod
+		return errMethod
 	}
 	if f := version(h.version.in(b)); f != nil {
 		return f
 	}
 	if h.target.len() > limits.target {
-		return faultURI
+		return errURI
 	}
 	if target := h.target.in(b); !all(target, octTarget) {
 		if bytes.IndexByte(target, '#') >= 0 {
-			return faultFragment
+			return errFragment
 		}
-		return faultTarget
+		return errTarget
 	}
 	return nil
 }
@@ -120,17 +120,17 @@ func version(b []byte) *Fault {
 		return nil
 	}
 	if len(b) == len("HTTP/1.1") && string(b[:5]) == "HTTP/" && b[6] == '.' && b[5]-'0' <= 9 && b[7]-'0' <= 9 {
-		return faultVersion
+		return errVersion
 	}
-	return faultLine
+	return errLine
 }
 
 func (h *head) line(b []byte, line span, limits *headLimits) *Fault {
 	if c := b[line.from]; c == ' ' || c == '\t' {
-		return faultFold
+		return errFold
 	}
 	if len(h.fields) == limits.fields {
-		return faultFields
+		return errFields
 	}
 	f, fault := splitField(b, line)
 	if fault != nil {
@@ -144,14 +144,14 @@ func (h *head) line(b []byte, line span, limits *headLimits) *Fault {
 func splitField(b []byte, line span) (field, *Fault) {
 	colon := bytes.IndexByte(line.in(b), ':')
 	if colon < 0 {
-		return field{}, faultName
+		return field{}, errName
 	}
 	f := field{span{line.from, line.from + colon}, span{line.from + colon + 1, line.to}}
 	if !canonicalName(f.name.in(b)) {
-		return field{}, faultName
+		return field{}, errName
 	}
 	if !text(f.value.in(b)) {
-		return field{}, faultControl
+		return field{}, errControl
 	}
 	for f.value.from < f.value.to && blank(b[f.value.from]) {
 		f.value.from++

@@ -25,7 +25,7 @@ const maxStreams = 250
 func newHTTP2(c *Config) *http2 {
 	h := &http2{conns: make(chan net.Conn), closed: make(chan struct{})}
 	h.server = &http.Server{
-		Handler: c.Handler, ReadHeaderTimeout: c.Limits.HeaderTimeout, IdleTimeout: c.Limits.Idle,
+		Handler: sameHosts(c), ReadHeaderTimeout: c.Limits.HeaderTimeout, IdleTimeout: c.Limits.Idle,
 		MaxHeaderBytes: c.Limits.Header, DisableGeneralOptionsHandler: true,
 		BaseContext: func(net.Listener) context.Context { return c.BaseContext },
 		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // anybody can break a connection
@@ -35,6 +35,18 @@ func newHTTP2(c *Config) *http2 {
 	h.server.Protocols.SetHTTP2(true)
 	h.server.Protocols.SetUnencryptedHTTP2(c.H2C)
 	return h
+}
+
+// sameHosts refuses the hosts that HTTP/1 refuses. All else that is malformed
+// net/http finds in the frames.
+func sameHosts(c *Config) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !validHost(r.Host) {
+			c.Refuse(w, r, errHost)
+			return
+		}
+		c.Handler.ServeHTTP(w, r)
+	})
 }
 
 // push gives a connection to the server, which closes it in the end.

@@ -81,8 +81,9 @@ func (l *link) read(p []byte) (int, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return 0, err
 		}
-		if err = l.arm(); err != nil { // the deadline was that of an earlier read, unless its time is over
-			return 0, err
+		// The deadline was that of an earlier read, unless its time is over.
+		if over := l.arm(); over != nil {
+			return 0, over
 		}
 	}
 }

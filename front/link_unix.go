@@ -33,9 +33,9 @@ func (l *link) try(fd uintptr) bool {
 	for {
 		n, err := syscall.Read(int(fd), p)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // an errno travels bare
+		case err == syscall.EINTR:
 			continue
-		case err == syscall.EAGAIN: //nolint:errorlint // as above
+		case err == syscall.EAGAIN:
 			if l.err = l.arm(); l.err != nil {
 				return true
 			}

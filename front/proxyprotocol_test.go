@@ -146,9 +146,9 @@ func TestCase_Proxy_B23_ProxyProtocol(t *testing.T) {
 
 // The header has a time of its own (CVE-2021-23409).
 func TestCase_Proxy_B23_SlowProxyHeader(t *testing.T) {
-	any := func(netip.Addr) bool { return true }
+	everybody := func(netip.Addr) bool { return true }
 	for _, limits := range []Limits{{}, limited} {
-		timed(t, Config{Handler: silent(t), ProxyProtocol: any, Limits: limits}, func(t *testing.T, _ *Server, dial func() net.Conn) {
+		timed(t, Config{Handler: silent(t), ProxyProtocol: everybody, Limits: limits}, func(t *testing.T, _ *Server, dial func() net.Conn) {
 			c := dial()
 			_, _ = io.WriteString(c, "PROXY TCP4")
 			if got, took := rest(c); got != "" || took != 5*time.Second {
@@ -170,7 +170,7 @@ func TestProxyProtocolUnderTLS(t *testing.T) {
 			&tls.Config{RootCAs: pool, ServerName: "localhost", NextProtos: []string{next}, MinVersion: tls.VersionTLS12})
 		if next == "h2" {
 			tr := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: once(c)}
-			defer tr.CloseIdleConnections()
+			t.Cleanup(tr.CloseIdleConnections)
 			res, err := (&http.Client{Transport: tr}).Get("https://localhost/")
 			if err != nil {
 				t.Fatal(err)

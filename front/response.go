@@ -77,7 +77,9 @@ func (r *response) WriteHeader(status int) {
 		return
 	}
 	r.status = status
-	r.upgrade = status == http.StatusSwitchingProtocols
+	if status == http.StatusSwitchingProtocols {
+		r.upgrade, r.closes = true, true
+	}
 	r.encodeHead()
 	switch {
 	case status < 200, status == http.StatusNoContent, status == http.StatusNotModified, r.x.req.Method == http.MethodHead:
@@ -290,9 +292,9 @@ func (r *response) rest() {
 }
 
 func (r *response) finishChunked() {
-	tail := append(r.tail[:0], "0\r\n"...)
-	tail = r.appendTrailers(tail)
-	r.tail = append(tail, "\r\n"...)
+	r.tail = append(r.tail[:0], "0\r\n"...)
+	r.tail = r.appendTrailers(r.tail)
+	r.tail = append(r.tail, "\r\n"...)
 	r.push(nil, r.tail)
 }
 

@@ -94,7 +94,7 @@ func (r *response) encodeHead() {
 	}
 	if !dated {
 		b = append(b, "Date: "...)
-		b = append(b, r.x.c.s.date.at(r.x.now)...)
+		b = append(b, r.x.c.s.date.at(r.x.now.Add(time.Since(r.x.now)))...)
 		b = append(b, "\r\n"...)
 	}
 	r.x.out, r.head = b, len(b)

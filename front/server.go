@@ -87,7 +87,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 func temporary(err net.Error) bool {
-	t, ok := err.(interface{ Temporary() bool }) //nolint:errorlint // the error itself is asked
+	t, ok := err.(interface{ Temporary() bool })
 	return ok && t.Temporary()
 }
 

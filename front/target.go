@@ -18,7 +18,7 @@ func readTarget(u *url.URL, method, target, host string) *Fault {
 	case target == "*":
 		*u = url.URL{Path: "*"}
 		if method != http.MethodOptions {
-			return faultAsterisk
+			return errAsterisk
 		}
 		return nil
 	case target[0] != '/':
@@ -31,7 +31,7 @@ func readTarget(u *url.URL, method, target, host string) *Fault {
 	}
 	parsed, err := url.ParseRequestURI(target)
 	if err != nil {
-		return faultTarget
+		return errTarget
 	}
 	*u = *parsed
 	return nil
@@ -40,7 +40,7 @@ func readTarget(u *url.URL, method, target, host string) *Fault {
 func absolute(u *url.URL, target, host string) *Fault {
 	parsed, err := url.ParseRequestURI(target)
 	if err != nil || parsed.Opaque != "" || parsed.User != nil || parsed.Host == "" {
-		return faultTarget
+		return errTarget
 	}
 	standard := ":80"
 	switch parsed.Scheme {
@@ -48,13 +48,13 @@ func absolute(u *url.URL, target, host string) *Fault {
 	case "https":
 		standard = ":443"
 	default:
-		return faultTarget
+		return errTarget
 	}
 	if !validHost(parsed.Host) {
-		return faultTarget
+		return errTarget
 	}
 	if !strings.EqualFold(strings.TrimSuffix(parsed.Host, standard), strings.TrimSuffix(host, standard)) {
-		return faultTargetHost
+		return errTargetHost
 	}
 	if parsed.Path == "" {
 		parsed.Path = "/"
@@ -85,42 +85,40 @@ var plain = func() (t [256]bool) {
 // brackets, with or without a port. Of what RFC 3986 allows in a name, that is what
 // names of the Internet are made of and the underscore.
 func validHost(host string) bool {
-	name, port := host, ""
 	if strings.HasPrefix(host, "[") {
 		end := strings.IndexByte(host, ']')
 		if end < 0 {
 			return false
 		}
-		if addr, err := netip.ParseAddr(host[1:end]); err != nil || !addr.Is6() || addr.Zone() != "" {
-			return false
-		}
-		if port = host[end+1:]; port == "" {
-			return true
-		}
-	} else {
-		colon := strings.IndexByte(host, ':')
-		if colon < 0 {
-			return host != "" && validName(name)
-		}
+		addr, err := netip.ParseAddr(host[1:end])
+		return err == nil && addr.Is6() && addr.Zone() == "" && validPort(host[end+1:])
+	}
+	name, port := host, ""
+	if colon := strings.IndexByte(host, ':'); colon >= 0 {
 		name, port = host[:colon], host[colon:]
-		if name == "" || !validName(name) {
+	}
+	return validName(name) && validPort(port)
+}
+
+func validName(name string) bool {
+	for i := range len(name) {
+		if octets[name[i]]&octHost == 0 {
 			return false
 		}
+	}
+	return name != ""
+}
+
+// validPort reports whether port is empty, or a colon and up to five digits.
+func validPort(port string) bool {
+	if port == "" {
+		return true
 	}
 	if port[0] != ':' || len(port) > len(":65535") {
 		return false
 	}
 	for i := 1; i < len(port); i++ {
 		if port[i]-'0' > 9 {
-			return false
-		}
-	}
-	return true
-}
-
-func validName(name string) bool {
-	for i := range len(name) {
-		if octets[name[i]]&octHost == 0 {
 			return false
 		}
 	}

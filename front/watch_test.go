@@ -3,6 +3,7 @@ package front
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -122,10 +123,9 @@ func TestContext(t *testing.T) {
 		if _, ok := ctx.Deadline(); ok || ctx.Err() != nil {
 			t.Error("ended before its time")
 		}
-		derived = context.WithValue(ctx, key{}, 1)
 		var cancel context.CancelFunc
-		derived, cancel = context.WithTimeout(derived, time.Hour)
-		_ = cancel // the end of the request ends it
+		derived, cancel = context.WithTimeout(context.WithValue(ctx, key{}, 1), time.Hour) //nolint:fatcontext // it is looked at afterwards
+		_ = cancel                                                                         // the end of the request ends it
 		ctx.(*requestContext).AfterFunc(func() { called = true })
 		ctx.(*requestContext).AfterFunc(func() { stopped = true })() // at once
 	})
@@ -149,7 +149,7 @@ func TestBaseContext(t *testing.T) {
 			defer c.Close()
 		}
 		w.ServeHTTP(rw, r)
-		if context.Cause(r.Context()) != io.ErrNoProgress {
+		if !errors.Is(context.Cause(r.Context()), io.ErrNoProgress) {
 			t.Error(context.Cause(r.Context()))
 		}
 	})})
