@@ -10,6 +10,8 @@ GO       ?= go
 FUZZTIME ?= 10s
 # Arguments for `make demo`, as in: make demo ARGS='-duration 20s -json'
 ARGS     ?=
+ADDR     ?=
+SERVICE  ?=
 
 .PHONY: help
 help: ## list the targets
@@ -58,6 +60,11 @@ integration: ## the built binary against real services (installs them with apt a
 .PHONY: vuln
 vuln: bin/govulncheck ## known vulnerabilities, where their database can be reached
 	tools/vulncheck bin/govulncheck ./...
+
+# Where the proxy forwards to SERVICE, what arrives there is judged too.
+.PHONY: framing
+framing: ## the framing corpus against any proxy: make framing ADDR=host:port [SERVICE=host:port]
+	$(GO) run ./test/framing/cmd -addr '$(ADDR)' -service '$(SERVICE)' $(ARGS)
 
 .PHONY: bench-decision
 bench-decision: ## the decision's cost against its targets, and against like libraries
