@@ -35,6 +35,7 @@ func (emptyBody) Close() error             { return nil }
 type callerBody struct {
 	body    io.Reader
 	waiting func(bool) // stops and restarts the upstream's clock
+	stream  bool       // of HTTP/2: the answer ends it, whatever is unread
 
 	mu      sync.Mutex
 	idle    *sync.Cond      // signalled when reading turns false, and when its grace is over
@@ -176,8 +177,10 @@ func (b *callerBody) end(w http.ResponseWriter) {
 		return
 	}
 	rc := http.NewResponseController(w)
-	if b.reading {
-		_ = rc.Flush() // the answer first: the caller may be waiting for it before it sends more
+	// The answer first: the caller may be waiting for it before it sends more. A stream
+	// needs no flush for that, and it would part a trailers-only answer of gRPC in two.
+	if b.reading && !b.stream {
+		_ = rc.Flush()
 	}
 	if rc.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return // not a connection of net/http: the read ends when its owner closes it

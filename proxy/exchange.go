@@ -51,6 +51,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 	x := &exchange{p: p, w: w, in: in, upgrade: upgradeOf(in.Header)}
 	if in.ContentLength != 0 && in.Body != nil && in.Body != http.NoBody {
 		x.body = newCallerBody(in.Body, x.waitForCaller)
+		x.body.stream = in.ProtoMajor > 1
 	}
 	return x
 }

@@ -302,3 +302,35 @@ func TestBothDirectionsOverH2C(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// The last word of a gRPC call that fails at once is a head that ends the stream.
+// Parted into a head and an end it would say to gRPC that the service broke off. The
+// caller is still sending when it comes.
+func TestTrailersOnlyStaysWhole(t *testing.T) {
+	up := service(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = r.Body.Read(make([]byte, 1))
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Grpc-Status", "2")
+		w.Header()["Content-Length"] = nil // which gRPC does not say
+	})
+	base, _ := front(t, nil, strings.Replace(up, "http:", "h2c:", 1))
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	pr, pw := io.Pipe()
+	req, err := http.NewRequest(http.MethodPost, base+"/pkg.Service/Method", pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(pw, "a message, and then none for a while") }()
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	// The client knows the length of an answer without DATA: 0.
+	if res.ContentLength != 0 || res.Header.Get("Grpc-Status") != "2" {
+		t.Errorf("length %d, header %v", res.ContentLength, res.Header)
+	}
+	_ = pw.Close()
+}
