@@ -22,12 +22,13 @@ demo: ## the incident, bare and protected, on loopback (about a minute; needs on
 	$(GO) run ./cmd/comporta demo $(ARGS)
 
 .PHONY: test
-test: ## everything: check, unit, norace, examples, integration, vuln
+test: ## everything: check, unit, norace, examples, integration, conformance, vuln
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory norace
 	@$(MAKE) --no-print-directory examples
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory conformance
 	@$(MAKE) --no-print-directory vuln
 	@echo "make test: all passed"
 
@@ -56,6 +57,11 @@ examples: ## the examples of the documentation, run and compared
 .PHONY: integration
 integration: ## the built binary against real services (installs them with apt as root if missing)
 	test/services run $(GO) test -count=1 -timeout 10m -tags integration ./test/... ./gate/ratelimit/redislimit ./store/...
+
+# A module of its own, so that the suites stay out of the graph of users.
+.PHONY: conformance
+conformance: ## the built binary against the suites of others, and under floods (about a minute)
+	cd conformance && $(GO) vet ./... && $(GO) test -count=1 -timeout 5m ./...
 
 .PHONY: vuln
 vuln: bin/govulncheck ## known vulnerabilities, where their database can be reached
