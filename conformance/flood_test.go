@@ -103,13 +103,13 @@ func TestCase_Proxy_E39_Slowloris(t *testing.T) {
 // HTTP/2 (CVE-2026-56853), and in the handshake of TLS (CVE-2026-22045).
 func TestCase_Proxy_E39_SlowBeginnings(t *testing.T) {
 	limits := "admission: {capacity: 64}\nlimits: {header_timeout: 2s}\n"
-	clear := serve(t, answering(t), limits)
+	plain := serve(t, answering(t), limits)
 	secure := serve(t, answering(t), limits+fmt.Sprintf("listen: [{addr: \"127.0.0.1:0\", tls: %s}]\n", certificate(t)))
 	for what, c := range map[string]struct{ addr, text string }{
-		"nothing":                    {clear.addr, ""},
-		"a part of the preface":      {clear.addr, "PRI * HTTP/2.0\r\n\r\nS"},
-		"the first line of it":       {clear.addr, "PRI * HTTP/2.0\r\n"},
-		"a part of the first line":   {clear.addr, "GET /"},
+		"nothing":                    {plain.addr, ""},
+		"a part of the preface":      {plain.addr, "PRI * HTTP/2.0\r\n\r\nS"},
+		"the first line of it":       {plain.addr, "PRI * HTTP/2.0\r\n"},
+		"a part of the first line":   {plain.addr, "GET /"},
 		"nothing to TLS":             {secure.addr, ""},
 		"a record's head":            {secure.addr, "\x16\x03\x01\x01\x00\x01"},
 		"an unfinished client hello": {secure.addr, string(hello(t))},
@@ -135,7 +135,7 @@ func hello(t *testing.T) []byte {
 	t.Helper()
 	client, server := net.Pipe()
 	go func() {
-		_ = tls.Client(client, &tls.Config{ServerName: "a"}).Handshake() //nolint:gosec // it never happens
+		_ = tls.Client(client, &tls.Config{ServerName: "a"}).Handshake()
 	}()
 	text := make([]byte, 100)
 	if _, err := io.ReadFull(server, text); err != nil {
@@ -164,9 +164,9 @@ var last = [8]byte{'l', 'a', 's', 't'}
 
 // speak opens a connection, and reads whatever comes until it is closed or the last
 // ping is answered.
-func speak(t *testing.T, addr string) (c *h2conn, over <-chan error) {
+func speak(t *testing.T, addr string) (conn *h2conn, over <-chan error) {
 	t.Helper()
-	c = &h2conn{Conn: dial(t, addr)}
+	c := &h2conn{Conn: dial(t, addr)}
 	c.framer = http2.NewFramer(c.Conn, c.Conn)
 	c.coder = hpack.NewEncoder(&c.head)
 	if _, err := io.WriteString(c.Conn, http2.ClientPreface); err != nil {

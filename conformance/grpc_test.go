@@ -21,13 +21,15 @@ import (
 // ends its process when a case fails.
 const grpcCommand = "grpc-case"
 
+type interopCase struct {
+	name string
+	play func(context.Context, *grpc.ClientConn)
+}
+
 // grpcCases are the cases of grpc-go's client that its own server supports. The
 // others ask for credentials of Google's cloud, or (pick_first_unary) for a server
 // that names itself.
-var grpcCases = []struct {
-	name string
-	play func(context.Context, *grpc.ClientConn)
-}{
+var grpcCases = []interopCase{
 	{"empty_unary", with(interop.DoEmptyUnaryCall)},
 	{"large_unary", with(interop.DoLargeUnaryCall)},
 	{"client_streaming", with(interop.DoClientStreaming)},
@@ -52,7 +54,7 @@ var grpcCases = []struct {
 			fresh, err := grpc.NewClient(cc.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
+				os.Exit(1) //nolint:revive // as the suite does
 			}
 			return fresh, func() { _ = fresh.Close() }
 		})
@@ -81,26 +83,32 @@ func soak(ctx context.Context, target string, channel func() (*grpc.ClientConn, 
 // grpcCase plays the case args[1] against the server at args[0].
 func grpcCase(args []string) int {
 	for _, c := range grpcCases {
-		if c.name != args[1] {
-			continue
+		if c.name == args[1] {
+			if err := c.against(args[0]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return 0
 		}
-		options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
-		if strings.HasPrefix(c.name, "orca") {
-			options = append(options, grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`))
-		}
-		cc, err := grpc.NewClient(args[0], options...)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer cc.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		c.play(ctx, cc)
-		return 0
 	}
 	fmt.Fprintln(os.Stderr, "no such case")
 	return 1
+}
+
+func (c *interopCase) against(addr string) error {
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if strings.HasPrefix(c.name, "orca") {
+		options = append(options, grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`))
+	}
+	cc, err := grpc.NewClient(addr, options...)
+	if err != nil {
+		return err
+	}
+	defer cc.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c.play(ctx, cc)
+	return nil
 }
 
 // interopServer is grpc-go's server of the cases, over h2c.

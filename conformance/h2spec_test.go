@@ -27,15 +27,15 @@ var known = map[string]string{
 	"http2/8.1.2.2/2": "nor is TE; it ends here too, but for trailers",
 }
 
-// clear is known besides where HTTP/1 is spoken on the same port.
-var clear = map[string]string{
+// knownClear is known besides, where HTTP/1 is spoken on the same port.
+var knownClear = map[string]string{
 	"http2/3.5/2": "what is no preface is a request of HTTP/1, and answered with a 400 of HTTP/1",
 }
 
 func TestH2SpecClear(t *testing.T) {
 	g := serve(t, answering(t), "admission: {capacity: 64}\n")
 	expected := maps.Clone(known)
-	maps.Copy(expected, clear)
+	maps.Copy(expected, knownClear)
 	h2spec(t, g.addr, false, expected)
 }
 

@@ -47,7 +47,7 @@ type heard struct {
 func (l *load) run(ctx context.Context, addr, method string, seconds int) (heard, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+startTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(l.cpu),
+	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(l.cpu), //nolint:gosec // our own arguments
 		"wrk", "-t", "1", "-c", strconv.Itoa(connections), "-d", fmt.Sprintf("%ds", seconds), "--timeout", "5s",
 		"-s", l.script, "http://"+addr, "--", method, strconv.Itoa(l.asked))
 	var out, complaints bytes.Buffer

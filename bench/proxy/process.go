@@ -51,7 +51,7 @@ func startOnce(ctx context.Context, cpu int, name string, command func(addr stri
 		return nil, err
 	}
 	p := &process{name: name, addr: addr, done: make(chan struct{})}
-	p.cmd = exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(cpu)}, args...)...)
+	p.cmd = exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(cpu)}, args...)...) //nolint:gosec // our own arguments
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = startTime
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -154,10 +155,7 @@ func refuse(file string) (http.Handler, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		for name, values := range a.Header {
-			h[name] = values
-		}
+		maps.Copy(w.Header(), a.Header)
 		w.WriteHeader(a.Status)
 		_, _ = io.WriteString(w, a.Body) // the caller may be gone
 	}), nil

@@ -98,11 +98,11 @@ func (s *stage) build(ctx context.Context, module, folder, name, pkg string) err
 	if _, err := os.Stat(binary); err == nil {
 		return nil
 	}
-	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module))
+	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)) //nolint:gosec // our own arguments
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg) //nolint:gosec // our own arguments
 	cmd.Dir = filepath.Join(strings.TrimSpace(root), folder)
 	_, err = output(cmd)
 	return err
