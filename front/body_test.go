@@ -125,6 +125,22 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
+// Bodies of any size leave the connection where the next request begins, also when
+// they fill the buffer to the last octet.
+func TestSizesOfBodies(t *testing.T) {
+	h := open(t, Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, r.Body, make([]byte, 100+r.ContentLength%2*bufferSize))
+		fmt.Fprint(w, n, err)
+	})}).dial(t)
+	r := bufio.NewReader(h)
+	for size := bufferSize - 100; size < bufferSize+100; size++ {
+		_, _ = fmt.Fprintf(h, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
+		if _, body := answer(t, r, "POST"); body != fmt.Sprint(size, nil) {
+			t.Fatalf("%d: %s", size, body)
+		}
+	}
+}
+
 // A small rest of a body is read, and the connection goes on; a large one ends it.
 func TestUnreadBodies(t *testing.T) {
 	ignore := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) })

@@ -48,6 +48,7 @@ func (c *conn) lend() []byte {
 	if c.x == nil {
 		c.x = c.s.acquire(c)
 	}
+	c.x.in.compact()
 	return c.x.in.free()
 }
 

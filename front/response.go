@@ -234,7 +234,7 @@ func (r *response) inform(status int) {
 	}
 	text := appendStatus(make([]byte, 0, 512), status)
 	for name, values := range r.header {
-		if ofFraming(name) || name == "Connection" {
+		if ofFraming(name) {
 			continue
 		}
 		text = appendField(text, name, values)
