@@ -121,3 +121,27 @@ func TestRefundWithoutIDReopensADenial(t *testing.T) {
 		t.Error("two units came back, and not two units can be taken")
 	}
 }
+
+// Around the end of a period callers come in no order. That neither ends a flood
+// nor counts it anew; a clock that steps far back does.
+func TestStrangersComeLate(t *testing.T) {
+	const period = 1_000_000
+	var s strangers
+	told := 0
+	for range 3 * maxStrangers {
+		if s.admit(10*period, period) {
+			told++
+		}
+	}
+	for i := range int64(3 * maxStrangers) { // now one of this period, now one of the one before
+		if s.admit((11-i%2)*period, period) {
+			told++
+		}
+	}
+	if told != maxStrangers {
+		t.Errorf("%d of a flood are told, want %d", told, maxStrangers)
+	}
+	if !s.admit(5*period, period) {
+		t.Error("a clock that steps back is a flood for ever")
+	}
+}

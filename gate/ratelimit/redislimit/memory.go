@@ -193,8 +193,11 @@ type strangers struct {
 // admit counts one and reports whether what it uses is to be reported.
 func (s *strangers) admit(now, period int64) bool {
 	number := now / period
-	if was := s.number.Load(); was != number && s.number.CompareAndSwap(was, number) {
-		s.flood.Store(s.count.Swap(0) > maxStrangers && number-was <= 2)
+	was := s.number.Load()
+	// Callers read their clocks a little before they come here: who is late by a
+	// period does not begin the one before anew, which would end the flood.
+	if since := number - was; (since > 0 || since < -2) && s.number.CompareAndSwap(was, number) {
+		s.flood.Store(s.count.Swap(0) > maxStrangers && since > 0 && since <= 2)
 	}
 	return s.count.Add(1) <= maxStrangers && !s.flood.Load()
 }
