@@ -89,6 +89,10 @@ bench-proxy: ## what a request through the gateway costs against other proxies (
 bench-ratelimit: ## a rate limit's decision, here and through Redis, against like libraries; accuracy of six nodes
 	cd bench && $(GO) run ./ratelimit $(ARGS)
 
+.PHONY: bench-store
+bench-store: ## a keyed request's work on each engine of the store
+	cd bench && ../test/services run $(GO) run ./store $(ARGS)
+
 .PHONY: sim-cases
 sim-cases: ## the long cases of the simulator (some minutes)
 	$(GO) test -tags simcases -timeout 30m -run 'TestCase|TestPeers' ./storm/sim
