@@ -17,8 +17,8 @@
 // dead work in a queue is what keeps an incident alive.
 //
 // Within a rank clients share as equals (start-time fair queueing, Goyal, Vin
-// and Cheng 1996): a client with 50 calls in the queue and one with a single
-// call take turns.
+// and Cheng 1996; virtual time as of Parekh and Gallager 1993): a client with 50
+// calls in the queue and one with a single call take turns.
 //
 // # Caveats
 //

@@ -44,10 +44,14 @@ type queue struct {
 	lines  [numLines]tally
 	soon   time.Time // no deadline is earlier; zero when unknown
 	seq    uint64
-	now    uint64 // virtual time: the greatest start tag served
+	now    uint64 // virtual time: see pass
 	tags   [tagSlots]tag
 	credit int // what repeats at their instant are owed, in 1/owedEvery of a permit
 }
+
+// turn is how much of virtual time a permit takes. It divides well, since time
+// passes in fractions of it.
+const turn = 1 << 10
 
 // tag remembers where the share of a client ends in virtual time. An entry whose
 // end has passed equals no entry, and two clients that collide only forget a
@@ -117,7 +121,7 @@ func (q *queue) ahead(k rank, client uint64, weight int) int {
 func (q *queue) push(w *Waiter) {
 	q.seq++
 	w.seq, w.start = q.seq, q.startOf(w.client)
-	*q.tagOf(w.client) = tag{w.client, w.start + uint64(w.route.weight)}
+	*q.tagOf(w.client) = tag{w.client, w.start + turn*uint64(w.route.weight)}
 	list := q.ranks[w.rank]
 	i, _ := slices.BinarySearchFunc(list, w, before)
 	q.ranks[w.rank] = slices.Insert(list, i, w)
@@ -136,13 +140,26 @@ func (q *queue) remove(w *Waiter, served bool) {
 		return
 	}
 	q.ranks[w.rank] = slices.Delete(list, i, i+1)
-	q.lines[lineOf(w.rank)].drop(w.client)
-	q.n--
+	line := &q.lines[lineOf(w.rank)]
 	if served {
-		q.now = max(q.now, w.start)
+		q.pass(w, len(line.of))
 	} else if t := q.tagOf(w.client); t.client == w.client {
-		t.end -= min(t.end, uint64(w.route.weight))
+		t.end -= min(t.end, turn*uint64(w.route.weight))
 	}
+	line.drop(w.client)
+	q.n--
+}
+
+// pass lets virtual time pass by what w was served: a permit is divided among the
+// clients that wait, so that a turn of all of them is one turn (the virtual time
+// of Parekh and Gallager, "A generalized processor sharing approach to flow
+// control", 1993). It never lies behind the start tag of who is served.
+//
+// The start tags alone would make it stand still while strangers come who ask once:
+// each begins at now, so that whoever asked twice, such as the people behind one
+// address, would wait behind all who are still to come.
+func (q *queue) pass(w *Waiter, clients int) {
+	q.now = max(q.now+turn*uint64(w.route.weight)/uint64(max(clients, 1)), w.start)
 }
 
 // weakest returns the waiter that yields its place in a full line to a newcomer

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -83,6 +84,46 @@ func TestShareIsRememberedBetweenWaits(t *testing.T) {
 	}
 	if turns["one"] != 4 || turns["many"] != 4 {
 		t.Errorf("turns %v, want 4 each", turns)
+	}
+}
+
+// Behind one address sit many people. While strangers who ask once keep the queue
+// filled, whoever asks a second time from there waits for a turn of those who wait,
+// and not for all who are still to come.
+func TestAddressIsNotOvertakenByStrangersForEver(t *testing.T) {
+	var s State
+	c := newController(t, Config{Capacity: 40, QueueWait: time.Hour}, &s)
+	permits := fill(t, c, t0, 40)
+	const address, standing = 7, 6
+	asked := map[*Waiter]int{}
+	var waiting []*Waiter
+	ask := func(step int, client uint64) {
+		w := mustWait(t, c, at(time.Duration(step)*ms), original(client), View{})
+		asked[w] = step
+		waiting = append(waiting, w)
+	}
+	for i := range standing {
+		ask(0, uint64(2000+i))
+	}
+	for step := 1; step <= 400; step++ {
+		client := uint64(3000 + step)
+		if step%10 == 0 {
+			client = address
+		}
+		ask(step, client)
+		now := at(time.Duration(step) * ms)
+		permits[0].ReleaseAt(now, success(40*ms))
+		permits = permits[1:]
+		waiting = slices.DeleteFunc(waiting, func(w *Waiter) bool {
+			if !served(w, now) {
+				return false
+			}
+			if waited := step - asked[w]; waited > 2*standing {
+				t.Errorf("client %d waited for %d permits with %d before it", w.client, waited, standing)
+			}
+			permits = append(permits, got(w, now))
+			return true
+		})
 	}
 }
 
