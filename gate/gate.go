@@ -199,10 +199,7 @@ func (g *Gate) wantsBody(r *comporta.Request) bool {
 }
 
 func (g *Gate) viewAt(now time.Time) admission.View {
-	return admission.View{
-		DueSoon: g.slots.DueWithin(now, time.Second),
-		Attack:  g.LevelAt(now) == LevelAttack,
-	}
+	return admission.View{Attack: g.LevelAt(now) == LevelAttack}
 }
 
 func (g *Gate) load() calendar.Load {

@@ -35,7 +35,7 @@ func BenchmarkRefuseRetry(b *testing.B) {
 	r := slotted(1, comporta.SlotEarly)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.AdmitAt(t0, r, View{DueSoon: 3})
+		c.AdmitAt(t0, r, View{})
 	}
 }
 

@@ -25,9 +25,6 @@ type Controller struct {
 
 // View is what a decision needs to know of the world outside admission.
 type View struct {
-	// DueSoon is how many booked instants fall into the next second. Repeats
-	// that come early leave room for them.
-	DueSoon int
 	// Attack says that what is refused is a flood of clients never seen before,
 	// not accumulated demand: then those who are believed go first.
 	Attack bool
@@ -113,13 +110,8 @@ func (c *Controller) measure(a *arrival, now time.Time, r *comporta.Request, v V
 		}
 		return
 	}
-	due := min(max(v.DueSoon, 0), a.limit)
-	switch {
-	case a.rank.isOriginal() || a.rank.isBooked():
-	case a.rank == rankDisobedient:
-		a.most = min(a.most, below(disobedientLine, a.limit)-due)
-	case r.Slot.State == comporta.SlotEarly:
-		a.most = min(a.most, below(earlyLine, a.limit)-due)
+	if a.rank == rankDisobedient || r.Slot.State == comporta.SlotEarly && !a.rank.isOriginal() {
+		a.most = min(a.most, below(earlyLine, a.limit))
 	}
 }
 

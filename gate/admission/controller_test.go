@@ -167,8 +167,8 @@ func TestPatienceShortensTheWait(t *testing.T) {
 	}
 }
 
-// A repeat enters on a free permit while no original waits; an early one only
-// below the 92 % line, a disobedient one below a lower one.
+// A repeat enters on a free permit while no original waits; an early one, or a
+// disobedient one, only below the line.
 func TestLines(t *testing.T) {
 	disobedient := retry(9)
 	disobedient.Slot.Disobedient = true
@@ -185,35 +185,30 @@ func TestLines(t *testing.T) {
 		name     string
 		r        *comporta.Request
 		inflight int
-		due      int
 		want     comporta.Reason
 	}{
-		{"retry on the last permit", retry(9), 99, 50, comporta.ReasonNone},
-		{"retry at a full house", retry(9), 100, 0, comporta.CapacityExhausted},
-		{"crowding on the last permit", crowding, 99, 0, comporta.ReasonNone},
-		{"crowding at a full house", crowding, 100, 0, comporta.CapacityExhausted},
-		{"early below the line", early, 91, 0, comporta.ReasonNone},
-		{"early at the line", early, 92, 0, comporta.RetryDeferred},
-		{"early, due below the line", early, 60, 31, comporta.ReasonNone},
-		{"early, due at the line", early, 60, 32, comporta.RetryDeferred},
-		{"early, more due than fits", early, 0, 1 << 40, comporta.RetryDeferred},
-		{"early, nonsense due", early, 91, -5, comporta.ReasonNone},
-		{"early at a full house", early, 100, 0, comporta.CapacityExhausted},
-		{"plain at a due crowd", slotted(9, comporta.SlotPlain), 99, 50, comporta.ReasonNone},
-		{"redeemed on the last permit", slotted(9, comporta.SlotRedeemed), 99, 50, comporta.ReasonNone},
-		{"aged on the last permit", slotted(9, comporta.SlotAged), 99, 50, comporta.ReasonNone},
-		{"disobedient below its line", disobedient, 83, 0, comporta.ReasonNone},
-		{"disobedient at its line", disobedient, 84, 0, comporta.RetryDeferred},
-		{"shared evidence accuses nobody", shared, 99, 50, comporta.ReasonNone},
-		{"shared evidence, early", &earlyShared, 99, 50, comporta.ReasonNone},
-		{"shared evidence at a full house", shared, 100, 0, comporta.CapacityExhausted},
-		{"a poll is an original", poll, 99, 50, comporta.ReasonNone},
+		{"retry on the last permit", retry(9), 99, comporta.ReasonNone},
+		{"retry at a full house", retry(9), 100, comporta.CapacityExhausted},
+		{"crowding on the last permit", crowding, 99, comporta.ReasonNone},
+		{"crowding at a full house", crowding, 100, comporta.CapacityExhausted},
+		{"early below the line", early, 97, comporta.ReasonNone},
+		{"early at the line", early, 98, comporta.RetryDeferred},
+		{"early at a full house", early, 100, comporta.CapacityExhausted},
+		{"plain on the last permit", slotted(9, comporta.SlotPlain), 99, comporta.ReasonNone},
+		{"redeemed on the last permit", slotted(9, comporta.SlotRedeemed), 99, comporta.ReasonNone},
+		{"aged on the last permit", slotted(9, comporta.SlotAged), 99, comporta.ReasonNone},
+		{"disobedient below the line", disobedient, 97, comporta.ReasonNone},
+		{"disobedient at the line", disobedient, 98, comporta.RetryDeferred},
+		{"shared evidence accuses nobody", shared, 99, comporta.ReasonNone},
+		{"shared evidence, early", &earlyShared, 99, comporta.ReasonNone},
+		{"shared evidence at a full house", shared, 100, comporta.CapacityExhausted},
+		{"a poll is an original", poll, 99, comporta.ReasonNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s State
 			c := newController(t, Config{Capacity: 100}, &s)
 			fill(t, c, t0, tt.inflight)
-			g := c.AdmitAt(t0, tt.r, View{DueSoon: tt.due})
+			g := c.AdmitAt(t0, tt.r, View{})
 			if g.Reason != tt.want || g.Permit.Held() != (tt.want == comporta.ReasonNone) {
 				t.Errorf("reason %v, want %v", g.Reason, tt.want)
 			}
@@ -605,7 +600,11 @@ func TestLearnerDoesNotHearOfWithheldPermits(t *testing.T) {
 	l := new(learner)
 	l.limit.Store(100)
 	c := newController(t, Config{Learner: l, Routes: []Route{{}, {Share: 0.02}}}, &s)
-	mustRefuse(t, c, t0, slotted(1, comporta.SlotEarly), View{DueSoon: 100}, comporta.RetryDeferred)
+	permits := fill(t, c, t0, 98)
+	mustRefuse(t, c, t0, slotted(1, comporta.SlotEarly), View{}, comporta.RetryDeferred)
+	for i := range permits {
+		permits[i].ReleaseAt(t0, success(ms))
+	}
 	narrow := original(2)
 	narrow.Route = 1
 	for range 2 {
@@ -663,7 +662,7 @@ func TestNoAllocations(t *testing.T) {
 	r2.Route = 1
 	n := testing.AllocsPerRun(1000, func() {
 		for _, r := range []*comporta.Request{r, again, r2} {
-			g := c.AdmitAt(t0, r, View{DueSoon: 1})
+			g := c.AdmitAt(t0, r, View{})
 			g.Permit.ReleaseAt(t0, success(ms))
 		}
 	})

@@ -227,7 +227,7 @@ func TestCase_Overload_A8_NeverAboveTheLimit(t *testing.T) {
 					r.Sighting = retry(0).Sighting
 					r.Slot.State = comporta.SlotState(i % 5)
 				}
-				grant := c.AdmitAt(time.Now(), r, View{DueSoon: i % 3, Attack: i%50 == 0})
+				grant := c.AdmitAt(time.Now(), r, View{Attack: i%50 == 0})
 				if grant.Waiter != nil {
 					if i%4 == 0 {
 						grant.Waiter.AbandonAt(time.Now())

@@ -111,9 +111,9 @@ func (h *house) refusedThoughFree(r *comporta.Request, k rank, reason comporta.R
 	if h.cfg.Policy == PolicyReserve {
 		return
 	}
-	early := r.Slot.State == comporta.SlotEarly && float64(before+h.view.DueSoon) >= 0.92*float64(limit)
-	if !early && k != rankDisobedient {
-		h.Fatalf("a repeat of rank %d is refused with %d of %d in flight and %d due", k, before, limit, h.view.DueSoon)
+	early := r.Slot.State == comporta.SlotEarly || k == rankDisobedient
+	if !early || float64(before) < 0.98*float64(limit) {
+		h.Fatalf("a repeat of rank %d is refused with %d of %d in flight", k, before, limit)
 	}
 }
 
@@ -224,7 +224,7 @@ func (h *house) step() {
 	case op < 19:
 		h.l.limit.Store(int64(rapid.SampledFrom([]int{0, 1, 2, 3, 8, 20, 64}).Draw(h.T, "limit")))
 		h.l.max.Store(max(h.l.max.Load(), h.l.limit.Load()))
-		h.view = View{DueSoon: h.draw("due", 0, 5), Attack: h.draw("attack", 0, 3) == 0}
+		h.view = View{Attack: h.draw("attack", 0, 3) == 0}
 	default:
 		h.build()
 	}

@@ -64,12 +64,10 @@ func rankOf(r *comporta.Request, attack bool) rank {
 
 // Lines, in percent of the limit (or of what a route may hold).
 const (
-	// earlyLine: a repeat before its instant enters below it only, so that those
-	// who come at theirs find room.
-	earlyLine = 92
-	// disobedientLine leaves as much again below it: whoever keeps coming early
-	// gives way to other repeats too.
-	disobedientLine = 84
+	// earlyLine: a repeat before its instant, or of a client that keeps coming
+	// early, enters below it only, so that those who come at theirs find room.
+	// They may wait, too: that is why so little is kept.
+	earlyLine = 98
 	// shedLine: sheddable requests leave the rest of a route to the others.
 	shedLine = 92
 )

@@ -30,7 +30,6 @@ func TestAllocations(t *testing.T) {
 		"an early refusal":     func() { h.LookAt(h.now, &back); h.BookAt(h.now, &back, comporta.RetryDeferred, h.load) },
 		"an answer":            func() { h.AdmittedAt(h.now, &back); h.DoneAt(h.now, answered, h.load) },
 		"a new second":         func() { h.later(time.Second); h.DoneAt(h.now, answered, h.load) },
-		"slots due":            func() { h.DueWithin(h.now, time.Second) },
 	}
 	for name, step := range steps {
 		if n := testing.AllocsPerRun(200, step); n != 0 {

@@ -93,13 +93,6 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-func BenchmarkDueWithin(b *testing.B) {
-	h := newHouseOf(b, Config{}, DefaultStateBytes)
-	for b.Loop() {
-		h.DueWithin(h.now, time.Second)
-	}
-}
-
 func BenchmarkDone(b *testing.B) {
 	h := newHouseOf(b, Config{}, DefaultStateBytes)
 	b.ReportAllocs()

@@ -24,7 +24,6 @@ func TestConcurrentBookings(t *testing.T) {
 				h.LookAt(now, r)
 				b := h.BookAt(now, r, comporta.CapacityExhausted, h.load)
 				h.AppendTicket(nil, r, b)
-				h.DueWithin(now, time.Second)
 				h.DoneAt(now, answered, h.load)
 				due[w][i] = b.Due
 			}

@@ -1,10 +1,6 @@
 package calendar
 
-import (
-	"math"
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // A due ring counts the instants given out, by quarters of a second. Each word
 // holds a tag, which says of which turn of the ring the counts are, and three
@@ -69,22 +65,4 @@ func (r *dueRing) between(from, to int64) dueCounts {
 		}
 	}
 	return sum
-}
-
-// DueWithin says how many requests to expect at their instants from now until d
-// later: the slots given out, each by the chance that slots of its kind are
-// redeemed. Instants that took no place are not counted. It reads 4 words for
-// each second, and rounds up, to whole quarters of a second and whole requests.
-//
-// Of the unbelieved no more are expected than the service can spare: a flood of
-// them, pushed to the end of the schedule, is not to close the door to others.
-func (c *Calendar) DueWithin(now time.Time, d time.Duration) int {
-	s := c.state
-	from := now.UnixMilli()
-	if from > s.quiet.Load() {
-		return 0 // without an incident nobody is expected
-	}
-	n := s.due.between(from, from+d.Milliseconds())
-	rest := min(float64(n[others])*s.shown[others].load(), s.spare.load()*max(d.Seconds(), 1)+1)
-	return int(math.Ceil(float64(n[believed])*s.shown[believed].load() + rest))
 }
