@@ -190,7 +190,7 @@ type Slot struct {
 	Operation uint64
 	// Disobedient marks a client that keeps coming early: it gives way to other repeats.
 	Disobedient bool
-	// Crowding marks a client with too many unredeemed bookings: its originals rank as retries.
+	// Crowding marks a client with many bookings of which it redeems few: its originals rank as retries.
 	Crowding bool
 }
 

@@ -155,7 +155,7 @@ func (c *Calendar) book(now time.Time, r *comporta.Request, v *slot, atLeast tim
 	v.due = due / 1e6
 	v.window = c.windowOf(time.Duration(due - ns))
 	if free >= 0 {
-		rec.ends[free] = seconds32(v.ends() / 1000)
+		rec.take(free, v.ends()/1000)
 	}
 }
 

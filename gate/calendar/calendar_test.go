@@ -322,6 +322,39 @@ func TestShare_Believed(t *testing.T) {
 	}
 }
 
+// Whoever comes at its instants has as many wishes as names: its originals stay
+// originals. One that only ever brings new names is a repeat in disguise, whatever
+// it redeemed an hour ago.
+func TestCrowding_ObedienceIsNoDisguise(t *testing.T) {
+	h := newHouse(t, Config{})
+	c := client(1, comporta.ClassProven)
+	hold := func(from, n int) (bookings []Booking, tickets []string) {
+		for i := range n {
+			b, ticket := h.refuse(ask(c, from+i))
+			bookings, tickets = append(bookings, b), append(tickets, ticket)
+		}
+		return bookings, tickets
+	}
+	bookings, tickets := hold(0, maxBookings)
+	for i, b := range bookings {
+		h.now = b.Due
+		r := ask(c, i)
+		r.Ticket = tickets[i]
+		h.want(r, comporta.SlotRedeemed)
+	}
+	hold(100, maxBookings)
+	if h.look(ask(c, 200)).Crowding {
+		t.Error("crowding, although every instant was kept")
+	}
+	for names := 1000; names < 1000+4*maxBookings; names += maxBookings { // and none is ever shown again
+		h.later(time.Minute)
+		hold(names, maxBookings)
+	}
+	if !h.look(ask(c, 3000)).Crowding {
+		t.Error("a client that only brings new names is believed to have as many wishes")
+	}
+}
+
 // What is claimed shares 16 places with its whole network; another network has its own.
 func TestShare_Network(t *testing.T) {
 	h := newHouse(t, Config{})

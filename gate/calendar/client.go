@@ -25,6 +25,8 @@ type record struct {
 	struck  uint32              // Unix seconds of the last strike
 	strikes uint32              // early arrivals since the last redeemed slot
 	round   uint32              // the round in which it was last counted as asking
+	kept    uint16              // of the last bookings, those whose operation came again
+	lapsed  uint16              // and those that ended without it
 	ends    [maxBookings]uint32 // Unix seconds at which each unredeemed booking ends; past = free
 }
 
@@ -49,9 +51,34 @@ func (r *record) redeem(end int64) {
 	for i, e := range r.ends {
 		if int64(e) == end {
 			r.ends[i] = 0
+			r.settle(&r.kept)
 			return
 		}
 	}
+}
+
+// take puts a booking into a free place.
+func (r *record) take(place int, end int64) {
+	if r.ends[place] != 0 {
+		r.settle(&r.lapsed)
+	}
+	r.ends[place] = seconds32(end)
+}
+
+// settle counts what became of a booking; the last ones weigh most.
+func (r *record) settle(became *uint16) {
+	if *became++; r.kept+r.lapsed == 4*maxBookings {
+		r.kept, r.lapsed = r.kept/2, r.lapsed/2
+	}
+}
+
+// crowding reports whether more originals of the client are likely to be repeats in
+// disguise: it holds all the bookings that it may, and does not show most of them
+// again. Whoever does has as many wishes as names, such as a partner who sells
+// much.
+func (r *record) crowding(sec int64) bool {
+	n, _ := r.bookings(sec)
+	return n >= maxBookings && r.kept <= r.lapsed
 }
 
 func (r *record) strike(sec int64) {

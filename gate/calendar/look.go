@@ -167,10 +167,7 @@ func (s *State) judge(r *comporta.Request, sec int64, redeemed bool) {
 		rec.strikes = 0
 	}
 	r.Slot.Disobedient = rec.disobedient(sec)
-	if r.Client.Class.Believed() {
-		n, _ := rec.bookings(sec)
-		r.Slot.Crowding = n >= maxBookings
-	}
+	r.Slot.Crowding = r.Client.Class.Believed() && rec.crowding(sec)
 }
 
 // strike holds an early arrival against a client.
