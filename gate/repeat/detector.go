@@ -32,6 +32,7 @@ func (m Mode) String() string {
 // The defaults of a Config.
 const (
 	DefaultWindow        = time.Minute
+	DefaultFailedWindow  = 30 * time.Minute
 	DefaultHopelessAfter = 3
 	DefaultBodyLimit     = 64 << 10
 )
@@ -48,6 +49,12 @@ type Config struct {
 	// Window is how long a sighting is remembered after the latest thing known
 	// of it: from MinWindow to MaxWindow, DefaultWindow if 0.
 	Window time.Duration
+	// FailedWindow is Window for what failed, was refused, or has no answer yet. An
+	// outage of minutes leaves failures that come again when it ends, and those who
+	// bring them must not pass for newcomers then. At least Window, at most
+	// MaxWindow; DefaultFailedWindow if 0, or Window if that is longer. ModeAny knows
+	// one window only.
+	FailedWindow time.Duration
 	// Mode says what makes a repeat; the zero value is ModeOutcome.
 	Mode Mode
 	// HopelessAfter is how often in a row the service must have given the same
@@ -68,7 +75,8 @@ type Detector struct {
 	table         *Table
 	answers       *Answers
 	windowLength  time.Duration
-	window        uint64 // in ticks, rounded down
+	window        uint64 // the longest, in ticks, rounded down
+	settled       uint64 // by so much what is settled is forgotten sooner
 	mode          Mode
 	hopelessAfter uint64
 	bodyLimit     int64
@@ -77,16 +85,22 @@ type Detector struct {
 // New compiles a configuration over a table. It reports every problem at once.
 func New(c Config, t *Table) (*Detector, error) {
 	c.Window = orDefault(c.Window, DefaultWindow)
+	c.FailedWindow = orDefault(c.FailedWindow, max(DefaultFailedWindow, c.Window))
 	c.HopelessAfter = orDefault(c.HopelessAfter, DefaultHopelessAfter)
 	c.BodyLimit = orDefault(c.BodyLimit, DefaultBodyLimit)
 	if err := c.validate(t); err != nil {
 		return nil, err
 	}
+	if c.Mode == ModeAny {
+		c.FailedWindow = c.Window
+	}
+	longest := uint64(c.FailedWindow / tickLength)
 	return &Detector{
 		table:         t,
 		answers:       c.Answers,
 		windowLength:  c.Window,
-		window:        uint64(c.Window / tickLength),
+		window:        longest,
+		settled:       longest - uint64(c.Window/tickLength),
 		mode:          c.Mode,
 		hopelessAfter: uint64(c.HopelessAfter),
 		bodyLimit:     c.BodyLimit,
@@ -108,6 +122,9 @@ func (c Config) validate(t *Table) error {
 	}
 	if c.Window < MinWindow || c.Window > MaxWindow {
 		problems = append(problems, fmt.Errorf("repeat: window: %v; set between %v and %v", c.Window, MinWindow, MaxWindow))
+	}
+	if c.FailedWindow < c.Window || c.FailedWindow > MaxWindow {
+		problems = append(problems, fmt.Errorf("repeat: failed_window: %v; set between window (%v) and %v", c.FailedWindow, c.Window, MaxWindow))
 	}
 	if c.Mode > ModeAny {
 		problems = append(problems, fmt.Errorf("repeat: mode: %d; set %q or %q", c.Mode, ModeOutcome, ModeAny))
@@ -153,7 +170,7 @@ func (d *Detector) SeeAt(now time.Time, r *comporta.Request, digest uint64, tick
 		}
 	}
 	if ok {
-		seen := d.table.see(name, r.Client.Class.Believed(), r.Route, moment{tickOf(now), d.window})
+		seen := d.table.see(name, r.Client.Class.Believed(), r.Route, moment{tickOf(now), d.window, d.settled})
 		s.Ref = seen.ref
 		s.Attempts = int(seen.after.attempts())
 		if s.Kind = d.kind(seen, r.Safe()); s.Kind != comporta.KindOriginal {

@@ -41,8 +41,15 @@ func TestKinds(t *testing.T) {
 		{"abandoned at a second", "GET", ended(comporta.ResultAbandoned, time.Second), 0, comporta.KindPoll, comporta.KindRetry},
 		{"abandoned soon", "GET", ended(comporta.ResultAbandoned, short), 0, comporta.KindPoll, comporta.KindRetry},
 		{"write abandoned soon", "POST", ended(comporta.ResultAbandoned, short), 0, comporta.KindRetry, comporta.KindRetry},
+		{"succeeded, last tick of the window", "GET", answered(200), time.Minute - tickLength, comporta.KindPoll, comporta.KindRetry},
+		{"succeeded, out of the window", "GET", answered(200), time.Minute, comporta.KindOriginal, comporta.KindOriginal},
+		{"422, out of the window", "GET", answered(422), time.Minute, comporta.KindOriginal, comporta.KindOriginal},
+		{"abandoned soon, out of the window", "GET", ended(comporta.ResultAbandoned, short), time.Minute, comporta.KindOriginal, comporta.KindOriginal},
 		{"failed, last tick of the window", "GET", answered(500), time.Minute - tickLength, comporta.KindRetry, comporta.KindRetry},
-		{"failed, out of the window", "GET", answered(500), time.Minute, comporta.KindOriginal, comporta.KindOriginal},
+		{"failed, last tick of its own window", "GET", answered(500), 30*time.Minute - tickLength, comporta.KindRetry, comporta.KindOriginal},
+		{"failed, out of its own window", "GET", answered(500), 30 * time.Minute, comporta.KindOriginal, comporta.KindOriginal},
+		{"refused half an hour ago", "POST", ended(comporta.ResultRefused, 0), 29 * time.Minute, comporta.KindRetry, comporta.KindOriginal},
+		{"timeout half an hour ago", "GET", ended(comporta.ResultTimeout, long), 29 * time.Minute, comporta.KindRetry, comporta.KindOriginal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for mode, want := range map[Mode]comporta.Kind{ModeOutcome: c.outcome, ModeAny: c.anyKind} {
@@ -292,11 +299,11 @@ type noBody struct{}
 func (noBody) DigestBody() (uint64, bool) { return 0, false }
 
 func TestNewReportsEveryProblem(t *testing.T) {
-	_, err := New(Config{Window: time.Millisecond, Mode: 9, HopelessAfter: 8, BodyLimit: -1}, nil)
+	_, err := New(Config{Window: time.Millisecond, FailedWindow: 2 * time.Hour, Mode: 9, HopelessAfter: 8, BodyLimit: -1}, nil)
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"NewTable", "window", "mode", "hopeless.after", "body_limit"} {
+	for _, field := range []string{"NewTable", "window: 1ms", "failed_window: 2h", "mode", "hopeless.after", "body_limit"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q is not named in:\n%v", field, err)
 		}

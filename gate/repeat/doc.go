@@ -3,8 +3,8 @@
 //
 // # Basics
 //
-// A [Table] remembers fingerprints of requests for a short window and, of each,
-// how often it was seen and how it ended. A [Detector] is a compiled [Config]
+// A [Table] remembers fingerprints of requests for a window and, of each, how often
+// it was seen and how it ended. A [Detector] is a compiled [Config]
 // over a table: [Detector.SeeAt] files a request and writes its
 // [comporta.Sighting]; [Detector.ResolveAt] tells the table what the service
 // made of it. Knowing the end is what separates a retry from a poll: whoever
@@ -20,6 +20,11 @@
 //	          0; a valid ticket
 //	hopeless  seen, and the service gave it the same answer, one that another try
 //	          does not change, at least HopelessAfter times in a row
+//
+// What is settled (it succeeded, got an answer that another try does not change, or
+// its caller changed his mind) is remembered for Config.Window, a minute. What is
+// not is remembered for Config.FailedWindow, half an hour: it will come again when
+// the outage ends, and nobody who waited for that must pass for a newcomer.
 //
 // An answer that another try does not change is 400, 404, 405, 410, 413, 414,
 // 415, 422, 501, whatever the application itself declares so, and a 5xx other
@@ -46,8 +51,9 @@
 // Two fingerprints that share a line are one with a probability of 2^-27; with
 // the 32 slots that a look-up compares that is below one in four million.
 //
-// Full lines forget their oldest sighting, which can only miss repeats, and is
-// counted by [Table.Evictions].
+// Full lines forget what is settled, and then their oldest sighting. That can only
+// miss repeats, and is counted by [Table.Evictions]: the memory of failures grows
+// shorter, and no larger.
 //
 // Route indices have a meaning only within one configuration: for a minute after
 // a reload that renumbers routes, the judgement of a 5xx may rest on another

@@ -14,6 +14,7 @@ import (
 type model struct {
 	records map[modelKey]*record
 	window  time.Duration
+	failed  time.Duration // the window of what is not settled
 	after   int
 	any     bool
 }
@@ -35,7 +36,7 @@ type record struct {
 
 func (m *model) see(k modelKey, now time.Time, safe bool) (comporta.Kind, int) {
 	r := m.records[k]
-	if r == nil || now.Truncate(tickLength).Sub(r.touched.Truncate(tickLength)) >= m.window {
+	if r == nil || now.Truncate(tickLength).Sub(r.touched.Truncate(tickLength)) >= m.windowOf(r) {
 		m.records[k] = &record{touched: now, attempts: 1}
 		return comporta.KindOriginal, 1
 	}
@@ -51,6 +52,16 @@ func (m *model) see(k modelKey, now time.Time, safe bool) (comporta.Kind, int) {
 	r.touched, r.last = now, comporta.ResultPending
 	r.attempts++
 	return kind, r.attempts
+}
+
+// windowOf is short for what nobody has reason to ask again for.
+func (m *model) windowOf(r *record) time.Duration {
+	settled := r.last == comporta.ResultSuccess || r.last == comporta.ResultDeterministic ||
+		r.last == comporta.ResultAbandoned && r.left == 1
+	if settled || m.any {
+		return m.window
+	}
+	return m.failed
 }
 
 func (m *model) resolve(k modelKey, attempt int, now time.Time, safe bool, o comporta.Outcome) {
@@ -101,11 +112,12 @@ func TestModel(t *testing.T) {
 			HopelessAfter: rapid.IntRange(1, 4).Draw(t, "after"),
 			Mode:          Mode(rapid.IntRange(0, 1).Draw(t, "mode")),
 		}
+		c.FailedWindow = c.Window + time.Duration(rapid.IntRange(0, 40).Draw(t, "failed"))*tickLength
 		d, err := New(c, table)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &model{records: map[modelKey]*record{}, window: c.Window, after: c.HopelessAfter, any: c.Mode == ModeAny}
+		m := &model{records: map[modelKey]*record{}, window: c.Window, failed: c.FailedWindow, after: c.HopelessAfter, any: c.Mode == ModeAny}
 		h := history{d: d, m: m, now: noon}
 		t.Repeat(map[string]func(*rapid.T){"see": h.see, "resolve": h.resolve, "wait": h.wait})
 	})

@@ -51,7 +51,7 @@ func (r *route) note(tag, at uint64, failed bool) {
 // succeeded within the minute, at least four times as many as failed, and one
 // of them after since.
 func (r *route) healthy(tag, since, at uint64) bool {
-	minute := moment{at, othersWindow}
+	minute := moment{at: at, window: othersWindow}
 	succeeded, failed, later := 0, 0, false
 	for i := range r {
 		w := word(r[i].Load())

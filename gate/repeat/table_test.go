@@ -95,7 +95,7 @@ func TestTwoChoicesFillEvenly(t *testing.T) {
 
 func TestFullLineForgetsItsOldest(t *testing.T) {
 	table := newTable(4) // one line for the unproven, three for the rest
-	d, err := New(Config{}, table)
+	d, err := New(Config{FailedWindow: time.Minute}, table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +128,48 @@ func TestFullLineForgetsItsOldest(t *testing.T) {
 	}
 	if table.Evictions() != was {
 		t.Error("an old sighting counts as evicted")
+	}
+}
+
+// What is settled makes room for what will come again.
+func TestFullLineForgetsWhatIsSettled(t *testing.T) {
+	table := newTable(4)
+	d, err := New(Config{}, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(now time.Time, key uint64, o comporta.Outcome) comporta.Sighting {
+		r := get("/x")
+		r.Client.Class, r.Client.Key = comporta.ClassAnonymous, key
+		run(d, now, r, 0, o)
+		return r.Sighting
+	}
+	failed, ok := answered(503), answered(200)
+	for i := range uint64(7) {
+		ask(noon, 1+i, failed)
+	}
+	for i := range uint64(100) { // younger by far, but one place is enough for them
+		ask(noon.Add(20*time.Minute), 100+i, ok)
+	}
+	for i := range uint64(7) {
+		if s := ask(noon.Add(20*time.Minute), 1+i, failed); s.Kind != comporta.KindRetry {
+			t.Errorf("client %d: the failure of before is %v", 1+i, s.Kind)
+		}
+	}
+	if n := table.Evictions(); n != 99 {
+		t.Errorf("%d evictions, want 99", n)
+	}
+}
+
+// The table of bits says what the words of the comment say.
+func TestSettled(t *testing.T) {
+	for c := range code(1 << codeBits) {
+		for s := range state(4) {
+			want := s == stateSuccess || s == stateAnswered && !c.fault()
+			if got := newWord(1, 1).with(1, 1, 0, c, s).settled() == 1; got != want {
+				t.Errorf("code %d, state %d: settled is %t", c, s, got)
+			}
+		}
 	}
 }
 
@@ -221,7 +263,7 @@ func TestClock(t *testing.T) {
 		{"a turn and a window", wrap + time.Minute, comporta.KindOriginal},
 		{"a turn: the one documented mistake", wrap, comporta.KindRetry},
 	} {
-		d := newDetector(t, Config{})
+		d := newDetector(t, Config{FailedWindow: time.Minute})
 		r := get("/x")
 		run(d, noon, r, 0, answered(500))
 		if k := kindAt(d, noon.Add(c.step), r, 0); k != c.want {

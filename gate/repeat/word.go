@@ -110,19 +110,33 @@ func (w word) fails() uint64    { return uint64(w) >> failShift & maxFails }
 func (w word) code() code       { return code(w >> codeShift & (1<<codeBits - 1)) }
 func (w word) state() state     { return state(w & 3) }
 
-// moment is an instant and the window that looks back from it, in ticks.
-type moment struct{ at, window uint64 }
+// moment is an instant and the window that looks back from it, in ticks. What is
+// settled counts as so much older than it is: it is forgotten sooner, and first
+// when room is needed.
+type moment struct{ at, window, settled uint64 }
 
 // rank orders words by age: a window for those of this very tick, one more for
 // each tick before it, less for those that lie ahead, because the clock stepped
 // back. A free slot is older than anything.
 func (m moment) rank(w word) uint64 {
-	rank := (m.at + m.window - w.tick()) & tickMask
+	rank := m.age(w) + m.settled*w.settled()
 	if w == 0 {
-		rank = tickMask + 1
+		rank = 2 * (tickMask + 1)
 	}
 	return rank
 }
+
+func (m moment) age(w word) uint64 { return (m.at + m.window - w.tick()) & tickMask }
+
+// settled is 1 if nobody has reason to ask again for what the word tells of: it
+// succeeded, got an answer that another try does not change, or its caller changed
+// his mind. It is read off a table of the code and the state, a bit each, because
+// the search for a place has no branches.
+func (w word) settled() uint64 { return settledWords >> (w & (1<<(codeBits+codeShift) - 1)) & 1 }
+
+// settledWords has four bits for each code, the highest first: success always, an
+// answer of the codes that are no fault.
+const settledWords = 0xa8888aaaaaaaaaaa
 
 // fresh reports whether the word holds a sighting of the window, or of no more
 // than a window ahead.
@@ -131,8 +145,8 @@ func (m moment) fresh(w word) bool { return m.rank(w) < 2*m.window }
 // newer reports whether w is fresh and tells of later things than o, a word of
 // the same fingerprint.
 func (m moment) newer(w, o word) bool {
-	a, b := m.rank(w), m.rank(o)
-	return a < 2*m.window && (a < b || a == b && w.attempts() > o.attempts())
+	a, b := m.age(w), m.age(o)
+	return m.fresh(w) && (o == 0 || a < b || a == b && w.attempts() > o.attempts())
 }
 
 // again is the word after one more sighting; confirmed says that the latest
