@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -117,9 +116,17 @@ func TestWebSocketClose(t *testing.T) {
 	}
 }
 
-// Each event arrives before the next is written, over HTTP/1 and HTTP/2.
+// Each event arrives before the next is written, over HTTP/1 and HTTP/2, and the
+// service hears at once that its caller has left.
 func TestEventStream(t *testing.T) {
-	next := make(chan struct{})
+	for _, h2 := range []bool{false, true} {
+		t.Run(map[bool]string{false: "HTTP/1", true: "HTTP/2"}[h2], func(t *testing.T) { eventStream(t, h2) })
+	}
+}
+
+func eventStream(t *testing.T, h2 bool) {
+	t.Helper()
+	next, left := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := 0; ; i++ {
@@ -128,40 +135,43 @@ func TestEventStream(t *testing.T) {
 			select {
 			case <-next:
 			case <-r.Context().Done():
+				close(left)
 				return
 			}
 		}
 	}))
 	defer s.Close()
 	g := serve(t, s.URL, "admission: {capacity: 8}\n")
-	for _, h2 := range []bool{false, true} {
-		transport := &http.Transport{Protocols: new(http.Protocols)}
-		transport.Protocols.SetHTTP1(!h2)
-		transport.Protocols.SetUnencryptedHTTP2(h2)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.addr+"/events", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := transport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(res.Body)
-		for i := range 20 {
-			want := []string{fmt.Sprintf("id: %d", i), "data: {}", ""}
-			for _, w := range want {
-				if !lines.Scan() || lines.Text() != w {
-					t.Fatalf("h2 %v, event %d: %q, want %q, %v", h2, i, lines.Text(), w, lines.Err())
-				}
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetHTTP1(!h2)
+	transport.Protocols.SetUnencryptedHTTP2(h2)
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.addr+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for i := range 20 {
+		for _, want := range []string{fmt.Sprintf("id: %d", i), "data: {}", ""} {
+			if !lines.Scan() || lines.Text() != want {
+				t.Fatalf("event %d: %q, want %q, %v", i, lines.Text(), want, lines.Err())
 			}
-			next <- struct{}{}
 		}
-		_ = res.Body.Close()
-		cancel()
-		transport.CloseIdleConnections()
-		if _, err := io.Copy(io.Discard, res.Body); err == nil {
-			t.Error("a stream that was given up goes on")
-		}
+		next <- struct{}{}
+	}
+	start := time.Now()
+	cancel()
+	select {
+	case <-left:
+		t.Logf("heard after %v that the caller has left", time.Since(start))
+	case <-time.After(5 * time.Second):
+		t.Error("after 5 s the service has not heard that its caller has left")
 	}
 }
