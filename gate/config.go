@@ -67,7 +67,8 @@ type Repeats struct {
 	ShortCircuit bool
 }
 
-// DefaultQueueWait is how long an original may wait for a permit.
+// DefaultQueueWait is how long an original may wait for a permit where answers take
+// no longer than twice that; see admission.Config.QueueWait.
 const DefaultQueueWait = 100 * time.Millisecond
 
 // Admission configures who enters.

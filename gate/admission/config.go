@@ -58,7 +58,8 @@ type Config struct {
 	// PolicyReserve, 0 to 1; 0 keeps none.
 	Reserve float64
 	// QueueWait is the longest that a request may stand in the queue under
-	// PolicyPriority; 0 means no queue. A caller with less patience waits less.
+	// PolicyPriority, or half as long as an answer takes if that is longer, up to
+	// 500 ms; 0 means no queue. A caller with less patience waits less.
 	QueueWait time.Duration
 	// Streams is the most exchanges that may live on as streams after they left
 	// the gate; 0 means ten times the limit, at least 1000.

@@ -183,7 +183,7 @@ func (c *Controller) admitSlow(now time.Time, r *comporta.Request, a *arrival, w
 		inflight, _ := s.count()
 		return c.refuse(now, a, inflight)
 	}
-	wait := c.queueWait
+	wait := c.longestWait()
 	if r.Patience > 0 {
 		wait = min(wait, r.Patience)
 	}
@@ -206,6 +206,16 @@ func (c *Controller) admitSlow(now time.Time, r *comporta.Request, a *arrival, w
 		return w.answer
 	}
 	return Grant{Waiter: w}
+}
+
+// mostStretch is for how long a request may stand in the queue of a service that is
+// slow. Where an answer takes a second, a hundred milliseconds are too few for
+// permits to come back: the queue would be a tenth of what it may hold.
+const mostStretch = 500 * time.Millisecond
+
+// longestWait is how long a request may stand in the queue.
+func (c *Controller) longestWait() time.Duration {
+	return max(c.queueWait, min(c.state.meter.taken()/2, mostStretch))
 }
 
 // makeRoom reports whether a place in the queue is worth having: one that is
@@ -285,7 +295,7 @@ func (c *Controller) wouldWait(a *arrival, inflight int) bool {
 		return false
 	}
 	drain := c.state.meter.drain(a.limit)
-	return drain == 0 || float64(place)/drain <= c.queueWait.Seconds()
+	return drain == 0 || float64(place)/drain <= c.longestWait().Seconds()
 }
 
 func (c *Controller) started(now time.Time, inflight int) {

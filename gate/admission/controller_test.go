@@ -133,20 +133,45 @@ func TestFullAndLoad(t *testing.T) {
 func TestRefusedAtOnceWhenThePlaceComesTooLate(t *testing.T) {
 	var s State
 	c := newController(t, Config{Capacity: 8, QueueWait: 100 * ms}, &s)
-	// Requests take a second: 8 in flight give 8 departures a second.
-	for i := range 40 {
-		mustAdmit(t, c, at(time.Duration(i)*100*ms), original(1)).ReleaseAt(at(time.Duration(i+1)*100*ms), success(time.Second))
+	departures := func(from, taken time.Duration) (now time.Time) {
+		for i := range 40 {
+			mustAdmit(t, c, at(from+time.Duration(i)*100*ms), original(1)).ReleaseAt(at(from+time.Duration(i+1)*100*ms), success(taken))
+		}
+		return at(from + 5*time.Second)
 	}
-	now := at(5 * time.Second)
-	if d := c.StatsAt(now).Drain; d < 7.9 || d > 8.1 {
-		t.Fatalf("drain %v, want 8", d)
+	now := departures(0, 5*time.Second) // 8 in flight give 1.6 departures a second
+	if d := c.StatsAt(now).Drain; d < 1.59 || d > 1.61 {
+		t.Fatalf("drain %v, want 1.6", d)
 	}
 	permits := fill(t, c, now, 8)
-	mustRefuse(t, c, now, original(1), View{}, comporta.CapacityExhausted) // the first place is 125 ms away
-	c = newController(t, Config{Capacity: 8, QueueWait: 130 * ms}, &s)
+	mustRefuse(t, c, now, original(1), View{}, comporta.CapacityExhausted) // the first place is 625 ms away
+	c = newController(t, Config{Capacity: 8, QueueWait: 630 * ms}, &s)
 	mustWait(t, c, now, original(1), View{})
-	mustRefuse(t, c, now, original(2), View{}, comporta.CapacityExhausted) // the second 250 ms
-	permits[0].ReleaseAt(now, success(time.Second))
+	mustRefuse(t, c, now, original(2), View{}, comporta.CapacityExhausted) // the second 1.25 s
+	for i := range permits {
+		permits[i].ReleaseAt(now, success(5*time.Second))
+	}
+}
+
+// A service that takes a second is waited for longer than one that takes a
+// millisecond: half as long as it takes.
+func TestQueueOfASlowServiceIsLonger(t *testing.T) {
+	for _, tt := range []struct{ taken, wait time.Duration }{
+		{10 * ms, 100 * ms}, {200 * ms, 100 * ms}, {600 * ms, 300 * ms}, {30 * time.Second, 500 * ms},
+	} {
+		var s State
+		c := newController(t, Config{Capacity: 80, QueueWait: 100 * ms}, &s)
+		for i := range 80 { // until the average is made of them alone
+			now := at(time.Duration(i) * 100 * ms)
+			mustAdmit(t, c, now, original(1)).ReleaseAt(now, success(tt.taken))
+		}
+		now := at(time.Minute)
+		fill(t, c, now, 80)
+		w := mustWait(t, c, now, original(2), View{})
+		if wait := w.Deadline().Sub(now); (wait - tt.wait).Abs() > ms {
+			t.Errorf("where answers take %v one waits %v, want %v", tt.taken, wait, tt.wait)
+		}
+	}
 }
 
 func TestPatienceShortensTheWait(t *testing.T) {

@@ -81,6 +81,12 @@ func (m *meter) fold(now int64) {
 // rate returns departures per second.
 func (m *meter) rate() float64 { return math.Float64frombits(m.perSec.Load()) }
 
+// taken returns how long a departure of weight 1 has taken, on average; 0 before the
+// first.
+func (m *meter) taken() time.Duration {
+	return time.Duration(math.Float64frombits(m.held.Load()) * float64(time.Second))
+}
+
 // drain returns how many departures per second a full house would have: Little's
 // law, the limit over the mean latency. The measured rate is not that: before a
 // burst it only says how little was asked.
