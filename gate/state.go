@@ -38,7 +38,7 @@ type State struct {
 	explained explainRing
 	ids       requestIDs
 
-	seed     hash.Seed // of the names that levers draw by
+	seed     hash.Seed // of all names
 	bodySeed maphash.Seed
 	buffered atomic.Int64 // bytes of bodies read ahead
 
@@ -53,15 +53,20 @@ type State struct {
 }
 
 // NewState returns an empty State.
-func NewState() (*State, error) {
-	slots, err := calendar.NewState(0)
+func NewState() (*State, error) { return NewStateFrom(time.Now(), hash.NewSeed()) }
+
+// NewStateFrom is NewState for simulations that must repeat themselves: its seconds
+// are counted from start, and the names in its tables are made of a seed that only
+// this module can give.
+func NewStateFrom(start time.Time, seed hash.Seed) (*State, error) {
+	slots, err := calendar.NewStateFrom(0, seed)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
 	return &State{
 		proven: identity.NewProven(provenMemory), slots: slots,
-		seed: hash.NewSeed(), bodySeed: maphash.MakeSeed(),
-		watch: watch{start: time.Now()}, ids: newRequestIDs(),
+		seed: seed, bodySeed: maphash.MakeSeed(),
+		watch: watch{start: start}, ids: newRequestIDs(),
 	}, nil
 }
 
@@ -84,7 +89,7 @@ func (s *State) sightingsOf(memory int) (*repeat.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sightings == nil || s.memory != memory {
-		t, err := repeat.NewTable(memory)
+		t, err := repeat.NewTableFrom(memory, s.seed)
 		if err != nil {
 			return nil, fmt.Errorf("gate: %w", err)
 		}

@@ -40,7 +40,11 @@ type State struct {
 
 // NewState returns an empty state of at most the given bytes, 0 meaning
 // DefaultStateBytes.
-func NewState(bytes int) (*State, error) {
+func NewState(bytes int) (*State, error) { return NewStateFrom(bytes, hash.NewSeed()) }
+
+// NewStateFrom is NewState with names made of a seed, for simulations that must
+// repeat themselves.
+func NewStateFrom(bytes int, seed hash.Seed) (*State, error) {
 	if bytes == 0 {
 		bytes = DefaultStateBytes
 	}
@@ -49,7 +53,7 @@ func NewState(bytes int) (*State, error) {
 	}
 	tables := bytes - fixedBytes
 	s := &State{
-		seed:    hash.NewSeed(),
+		seed:    seed,
 		table:   newDueTable(tables / 2),
 		clients: [sides]*clientTable{newClientTable(tables / 4), newClientTable(tables / 4)},
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/hash"
 )
 
 // model is the detector in words of its own: a map that never forgets, one
@@ -103,7 +104,7 @@ type flight struct {
 // TestModel compares the detector over a table with room enough with the model
 // over random histories.
 func TestModel(t *testing.T) {
-	table := newTable(1 << 10)
+	table := newTable(1<<10, hash.NewSeed())
 	rapid.Check(t, func(t *rapid.T) {
 		clear(table.lines)
 		clear(table.routes)

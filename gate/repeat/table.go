@@ -62,21 +62,25 @@ type pair struct{ a, b uint32 }
 
 // NewTable returns a table of the given size in bytes, routes included; 0 means
 // DefaultBytes.
-func NewTable(bytes int) (*Table, error) {
+func NewTable(bytes int) (*Table, error) { return NewTableFrom(bytes, hash.NewSeed()) }
+
+// NewTableFrom is NewTable with names made of a seed, for simulations that must
+// repeat themselves.
+func NewTableFrom(bytes int, seed hash.Seed) (*Table, error) {
 	if bytes == 0 {
 		bytes = DefaultBytes
 	}
 	if bytes < MinBytes || bytes > MaxBytes {
 		return nil, fmt.Errorf("repeat: memory: %d bytes; set between %d and %d", bytes, MinBytes, MaxBytes)
 	}
-	return newTable((bytes - MaxRoutes*routeBytes) / lineBytes), nil
+	return newTable((bytes-MaxRoutes*routeBytes)/lineBytes, seed), nil
 }
 
-func newTable(lines int) *Table {
+func newTable(lines int, seed hash.Seed) *Table {
 	n := uint32(lines)
 	q := max(n/4, 1)
 	t := &Table{
-		seed:    hash.NewSeed(),
+		seed:    seed,
 		quarter: part{0, q},
 		rest:    part{q, n - q},
 		lines:   make([]line, lines),

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/hash"
 )
 
 // A flood of invented requests reaches its own quarter only.
@@ -94,7 +95,7 @@ func TestTwoChoicesFillEvenly(t *testing.T) {
 }
 
 func TestFullLineForgetsItsOldest(t *testing.T) {
-	table := newTable(4) // one line for the unproven, three for the rest
+	table := newTable(4, hash.NewSeed()) // one line for the unproven, three for the rest
 	d, err := New(Config{FailedWindow: time.Minute}, table)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestFullLineForgetsItsOldest(t *testing.T) {
 
 // What is settled makes room for what will come again.
 func TestFullLineForgetsWhatIsSettled(t *testing.T) {
-	table := newTable(4)
+	table := newTable(4, hash.NewSeed())
 	d, err := New(Config{}, table)
 	if err != nil {
 		t.Fatal(err)

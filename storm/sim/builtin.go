@@ -75,7 +75,7 @@ func incidentClasses() []Class {
 			Name: "app-old", Share: 0.059, Users: 40, Manner: Layered, Attempts: 18, Innermost: 2,
 			Timeout: 8100 * time.Millisecond, Patience: time.Hour, Persistent: true,
 		}, {
-			Name: "partner", Share: 0.05, Keys: 10, Shared: true, Manner: Layered, Attempts: 90, Innermost: 2,
+			Name: "partner", Share: 0.05, Keys: 10, Manner: Layered, Attempts: 90, Innermost: 2,
 			Timeout: 8100 * time.Millisecond, Patience: time.Hour, Persistent: true, Obey: 0.5,
 		},
 	}

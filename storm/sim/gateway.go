@@ -12,6 +12,7 @@ import (
 	"github.com/comporta/comporta/gate/admission"
 	"github.com/comporta/comporta/gate/calendar"
 	"github.com/comporta/comporta/gate/identity"
+	"github.com/comporta/comporta/internal/hash"
 )
 
 // gateOptions choose a part of the gate.
@@ -19,31 +20,20 @@ type gateOptions struct {
 	mode    calendar.Mode
 	reserve bool
 	mute    bool // clients do not learn their instants
+	learn   bool // nobody tells the gate its capacity
 }
 
-// headerPartner carries the credentials of those who ask for many.
-const headerPartner = "X-Partner-Key"
-
-// config is the gate of a house that has read its guide: it knows its capacity, and
-// which keys stand for many users. What follows differs from the defaults, since
-// the simulation says that it must.
+// config is the gate as it is without a word of configuration, but for its
+// capacity. The names of clients hang on a fixed key, so that runs repeat themselves.
 func (o gateOptions) config(capacity int) gate.Config {
 	c := gate.Config{
-		Admission: gate.Admission{Capacity: capacity, QueueWait: 500 * time.Millisecond},
-		Repeats:   gate.Repeats{Memory: 8 << 20},
-		Slots:     calendar.Config{Mode: o.mode, Horizon: 15 * time.Minute},
-		Clients: identity.Config{
-			HashKey: [16]byte{'s', 'i', 'm'},
-			Identify: []identity.Source{
-				{Kind: identity.KindHeader, Header: headerPartner, Shared: true},
-				{Kind: identity.KindHeader, Header: headerKey},
-				{Kind: identity.KindNetwork},
-			},
-		},
+		Admission: gate.Admission{Capacity: capacity},
+		Slots:     calendar.Config{Mode: o.mode},
+		Clients:   identity.Config{HashKey: [16]byte{'s', 'i', 'm'}},
 	}
-	// A minute forgets what was parked for an outage; and what failed is a repeat
-	// however late it comes.
-	c.Repeats.Window = 30 * time.Minute
+	if o.learn {
+		c.Admission.Capacity = 0
+	}
 	if o.reserve {
 		c.Admission.Policy, c.Admission.Reserve = admission.PolicyReserve, 0.3
 	}
@@ -56,7 +46,7 @@ const headerKey = "X-Api-Key"
 // that decides in production.
 type gateway struct {
 	gate    *gate.Gate
-	limit   int
+	limit   int // 0: it moves
 	mute    bool
 	visits  []*visit
 	spare   []uint32
@@ -83,15 +73,18 @@ type visit struct {
 
 func openGate(o gateOptions) func(*engine) (door, error) {
 	return func(e *engine) (door, error) {
-		state, err := newGateState(e.dice.seed)
+		state, err := gate.NewStateFrom(epoch, hash.Fixed(e.dice.seed))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("sim: %w", err)
 		}
 		g, err := gate.New(o.config(e.limit()), state)
 		if err != nil {
 			return nil, fmt.Errorf("sim: %w", err)
 		}
 		w := &gateway{gate: g, limit: e.limit(), mute: o.mute, tickets: newTickets()}
+		if o.learn {
+			w.limit = 0
+		}
 		w.remember(e)
 		return w, nil
 	}
@@ -153,8 +146,6 @@ func (v *visit) fill(e *engine, o *operation, ticket string) {
 	}
 	switch {
 	case o.is(network):
-	case c.Shared:
-		set(1, headerPartner, strconv.FormatUint(uint64(o.user), 36))
 	default:
 		set(1, headerKey, strconv.FormatUint(uint64(o.user), 36))
 	}
@@ -197,7 +188,7 @@ func (g *gateway) arrive(e *engine, i uint32) {
 func (g *gateway) admit(e *engine, ref uint32) {
 	v := g.visits[ref]
 	g.in++
-	if g.in > g.limit {
+	if g.limit > 0 && g.in > g.limit {
 		e.fault("more in flight than the limit")
 	}
 	v.since = e.now
@@ -236,6 +227,21 @@ func (g *gateway) done(e *engine, ref uint32) {
 	g.in--
 	g.close(ref)
 	g.ask(e)
+}
+
+// advise tells a client whose request the service failed when to come back, if it
+// still waits to hear.
+func (g *gateway) advise(e *engine, v *visit) {
+	o := &e.ops[v.op]
+	if g.mute || o.id != v.id || o.attempts != v.attempt || o.answer != failed {
+		return
+	}
+	wait, ticket := v.d.TurnedAwayAt(e.time(e.now), 0)
+	o.due = e.now + instant(wait)
+	o.set(told, true)
+	if e.s.Classes[o.class].SDK {
+		o.ticket = g.tickets.put(ticket)
+	}
 }
 
 // late ends the wait of a visit whose time in the queue is over.

@@ -122,7 +122,6 @@ type Class struct {
 	// Persistent operations that fail are parked again until the next wake.
 	Persistent bool    `yaml:"persistent"`
 	SDK        bool    `yaml:"sdk"`     // runs code of ours, that can be corrected
-	Shared     bool    `yaml:"shared"`  // its credentials stand for many users, and the gate is told so
 	Obey       float64 `yaml:"obey"`    // share of the clients that obey Retry-After
 	Reload     float64 `yaml:"reload"`  // probability that a person asks again after a failure
 	NewKey     float64 `yaml:"new_key"` // share of a person's repeats that look like a new operation
