@@ -129,7 +129,7 @@ func gateOf(c *config.Config) gate.Config {
 	g := gate.Config{
 		Routes: routesOf(c),
 		Repeats: gate.Repeats{
-			Config:       repeat.Config{Window: c.Repeats.Window, HopelessAfter: c.Repeats.Hopeless.After, BodyLimit: int64(c.Repeats.BodyLimit)},
+			Config:       repeat.Config{Window: c.Repeats.Window, FailedWindow: max(c.Repeats.FailedWindow, c.Repeats.Window), HopelessAfter: c.Repeats.Hopeless.After, BodyLimit: int64(c.Repeats.BodyLimit)},
 			Memory:       int(c.Repeats.Memory),
 			ShortCircuit: c.Repeats.Hopeless.ShortCircuit,
 		},

@@ -17,7 +17,7 @@ const MaxHorizon = time.Hour
 const (
 	DefaultBase     = time.Second
 	DefaultHashBase = 10 * time.Second // of ModeHash
-	DefaultHorizon  = 10 * time.Minute
+	DefaultHorizon  = 15 * time.Minute
 	DefaultGrace    = 5 * time.Second
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 	// Base is the least wait of a new booking, from 1 ms to half of Horizon.
 	// 0 means 1 s, and 10 s for ModeHash.
 	Base time.Duration
-	// Horizon is the longest wait of a new booking, up to MaxHorizon. 0 means 10 min.
+	// Horizon is the longest wait of a new booking, up to MaxHorizon. 0 means 15 min.
 	Horizon time.Duration
 	// Grace is how long after its instant a client is still on time, up to
 	// MaxHorizon, in whole seconds (rounded up). A tenth of the wait counts if it

@@ -109,7 +109,7 @@ func TestNew_Defaults(t *testing.T) {
 		base time.Duration
 	}{{"", time.Second}, {ModeCalendar, time.Second}, {ModeSpread, time.Second}, {ModeHash, 10 * time.Second}} {
 		c := newHouse(t, Config{Mode: tt.mode}).Calendar
-		if c.base != tt.base || c.horizon != 10*time.Minute || c.grace != 5*time.Second {
+		if c.base != tt.base || c.horizon != 15*time.Minute || c.grace != 5*time.Second {
 			t.Errorf("mode %q: base %v, horizon %v, grace %v", tt.mode, c.base, c.horizon, c.grace)
 		}
 	}
@@ -424,7 +424,7 @@ func TestClockStepsBack(t *testing.T) {
 	}
 	h.later(-5 * time.Hour)
 	again, _ := h.refuse(r)
-	if wait := again.Due.Sub(h.now); wait < time.Second || wait > 10*time.Minute {
+	if wait := again.Due.Sub(h.now); wait < time.Second || wait > DefaultHorizon {
 		t.Errorf("wait %v after a step back by hours", wait)
 	}
 	if n := h.dueBefore(again.Due.Add(time.Second)); n != 1 {

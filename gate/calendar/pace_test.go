@@ -283,7 +283,7 @@ func TestNAT(t *testing.T) {
 		if r.Slot.Crowding || r.Slot.Disobedient {
 			t.Fatal("an office is accused")
 		}
-		if wait := b.Due.Sub(h.now); wait < time.Second || wait > 10*time.Minute {
+		if wait := b.Due.Sub(h.now); wait < time.Second || wait > DefaultHorizon {
 			t.Fatalf("wait %v", wait)
 		}
 		if histogram.add(b.Due); b.Plain {
@@ -378,7 +378,7 @@ func TestInvariants(t *testing.T) {
 			r.Slot.Disobedient = false // which would move it to the other side
 			beyond := h.state.Stats().Beyond
 			b := h.BookAt(h.now, r, comporta.CapacityExhausted, h.load)
-			if wait := b.Due.Sub(h.now); b.Fresh && wait < time.Second || wait > 10*time.Minute {
+			if wait := b.Due.Sub(h.now); b.Fresh && wait < time.Second || wait > DefaultHorizon {
 				rt.Fatalf("wait %v", wait)
 			}
 			if due, ok := given[[2]int{who, what}]; ok && !due.Equal(b.Due) {

@@ -227,8 +227,10 @@ type MinimumVersion struct {
 
 // Repeats says how repeats are told from originals.
 type Repeats struct {
-	// How long a request is remembered.
+	// How long a request is remembered once it is settled: it succeeded, or another try is in vain.
 	Window time.Duration `key:"window" default:"60s" range:"1s..1h"`
+	// How long one is remembered that failed or was refused, window at least: as long as outages last and clients then wait.
+	FailedWindow time.Duration `key:"failed_window" default:"30m" range:"1s..1h"`
 	// Memory of the sightings, fixed.
 	Memory Size `key:"memory" default:"32MiB" range:"1MiB..4GiB"`
 	// outcome: a repeat of what succeeded is a poll, not a retry. any: every repeat is a retry.
@@ -257,7 +259,7 @@ type Admission struct {
 	Policy string `key:"policy" default:"priority" oneof:"priority reserve"`
 	// The fraction kept for originals under policy reserve; 0 keeps none.
 	Reserve float64 `key:"reserve" default:"0.3" range:"0..0.95" hint:"0.3 keeps 30% of the capacity for originals"`
-	// How long an original may wait for a permit; 0: no queue.
+	// How long an original may wait for a permit; half as long as an answer takes if that is longer, up to 500ms. 0: no queue.
 	QueueWait time.Duration `key:"queue_wait" default:"100ms" range:"0..10s"`
 	// Streams at once: auto (0 here) is ten times the capacity.
 	Streams int `key:"streams" default:"auto" zero:"auto" range:"1..1000000"`
@@ -282,7 +284,7 @@ type Slots struct {
 	// The shortest wait, up to half of the horizon; 10s unless set when mode is hash.
 	Base time.Duration `key:"base" default:"1s" range:"100ms..10m"`
 	// The longest wait.
-	Horizon time.Duration `key:"horizon" default:"10m" range:"10s..1h"`
+	Horizon time.Duration `key:"horizon" default:"15m" range:"10s..1h"`
 	// How late a client may come to its instant; a tenth of the wait if that is longer.
 	Grace time.Duration `key:"grace" default:"5s" range:"1s..10m"`
 }
