@@ -1,12 +1,39 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
+
+// answer is what an upstream says, whatever brought it.
+type answer interface {
+	// Read reads the body.
+	io.Reader
+	// head returns the status, and the length of the body: -1 if it is not known.
+	head() (status int, length int64)
+	// addHeader adds the header to h, but for what concerns the connection and what
+	// only the gate may say.
+	addHeader(h http.Header)
+	// announced returns the names of the trailers that the head announces.
+	announced() []string
+	// trailer calls yield for every trailer, when the body has been read to its end.
+	trailer(yield func(name string, values []string))
+	// next returns what has come of a body already, without a copy; nil if there is
+	// none, or it cannot be had so.
+	next() []byte
+	// ready reports whether Read will surely return without waiting.
+	ready() bool
+	// protocol returns what the answer switches to; empty for nothing.
+	protocol() string
+	// takeOver returns the connection of an answer that switches protocols. Closing
+	// it is up to the caller.
+	takeOver() (io.ReadWriteCloser, error)
+}
 
 // copySize is how much of an answer moves at once, in bytes.
 const copySize = 32 << 10
@@ -15,60 +42,64 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copySize); retur
 
 // relay passes an answer on, as it comes. It panics with http.ErrAbortHandler
 // when either side breaks off: a short answer must not look complete.
-func (x *exchange) relay(res *http.Response) {
-	defer func() { _ = res.Body.Close() }() // it was read to its end, or is given up
+func (x *exchange) relay(a answer) {
 	h := x.w.Header()
-	copyAnswer(h, res.Header)
+	a.addHeader(h)
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // else the server would guess one
 	}
 	x.closeUnlessRead()
-	announced := len(res.Trailer)
-	for name := range res.Trailer {
-		h["Trailer"] = append(h["Trailer"], name)
+	announced := a.announced()
+	if len(announced) > 0 {
+		h["Trailer"] = append(h["Trailer"], announced...)
 	}
-	x.w.WriteHeader(res.StatusCode)
-	if err := x.copy(res); err != nil {
+	status, length := a.head()
+	x.w.WriteHeader(status)
+	if err := x.copy(a, length); err != nil {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to break an answer in net/http
 	}
-	if len(res.Trailer) == 0 {
-		return
-	}
-	// Flushing keeps the server from computing a Content-Length, which would leave
-	// no room for trailers.
-	_ = http.NewResponseController(x.w).Flush()
-	prefix := ""
-	if len(res.Trailer) != announced {
-		prefix = http.TrailerPrefix
-	}
-	for name, values := range res.Trailer {
-		if !gatesOwn(name) {
-			h[prefix+name] = append(h[prefix+name], values...)
+	flushed := false
+	a.trailer(func(name string, values []string) {
+		if gatesOwn(name) || hopByHop(name) {
+			return
 		}
-	}
+		if !flushed {
+			// Flushing keeps the server from computing a Content-Length, which would leave
+			// no room for trailers.
+			_ = http.NewResponseController(x.w).Flush()
+			flushed = true
+		}
+		if !slices.Contains(announced, name) {
+			name = http.TrailerPrefix + name
+		}
+		h[name] = append(h[name], values...)
+	})
 }
 
 // copy passes the body on. What has no length is a stream, in which each piece
-// counts when it comes: it is flushed at once, the head first.
-func (x *exchange) copy(res *http.Response) error {
+// counts when it comes: before each wait everything is flushed, the head first.
+func (x *exchange) copy(a answer, length int64) error {
+	if length == 0 {
+		return nil
+	}
+	streaming := length == -1 || eventStream(x.w.Header())
+	if !streaming {
+		p := a.next()
+		if err := x.pass(p); err != nil || length == int64(len(p)) {
+			return err
+		}
+	}
 	buffer, _ := copyBuffers.Get().(*[]byte) // the pool holds nothing else
 	defer copyBuffers.Put(buffer)
-	streaming := isStream(res)
-	rc := http.NewResponseController(x.w)
-	if streaming {
-		_ = rc.Flush() // a writer that cannot flush still gets every byte
-	}
 	for {
-		n, err := res.Body.Read(*buffer)
-		if n > 0 {
-			if _, werr := x.w.Write((*buffer)[:n]); werr != nil {
-				return werr
-			}
-			if streaming {
-				_ = rc.Flush()
-			}
+		if streaming && !a.ready() {
+			_ = http.NewResponseController(x.w).Flush() // a writer that cannot flush still gets every byte
 		}
-		if err == io.EOF {
+		n, err := a.Read(*buffer)
+		if werr := x.pass((*buffer)[:n]); werr != nil {
+			return werr
+		}
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -77,12 +108,23 @@ func (x *exchange) copy(res *http.Response) error {
 	}
 }
 
-func isStream(res *http.Response) bool {
-	if res.ContentLength == -1 {
-		return true
+// pass writes a piece of the body to the caller.
+func (x *exchange) pass(p []byte) error {
+	if len(p) == 0 {
+		return nil
 	}
-	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return err == nil && media == "text/event-stream"
+	_, err := x.w.Write(p) //nolint:gosec // G705: to relay what the service says is what a proxy is for
+	return err
+}
+
+func eventStream(h http.Header) bool {
+	const stream = "text/event-stream"
+	vs := h["Content-Type"]
+	if len(vs) == 0 || len(vs[0]) < len(stream) {
+		return false
+	}
+	media, _, err := mime.ParseMediaType(vs[0])
+	return err == nil && media == stream
 }
 
 // copyAnswer adds the headers of an upstream's answer to h, but for those of its

@@ -18,12 +18,12 @@ var errHandlerReturned = errors.New("proxy: the exchange is over")
 // errSilent is the fault of a caller whose body had not come when its try was over.
 var errSilent = fmt.Errorf("proxy: the rest of the body did not come: %w", os.ErrDeadlineExceeded)
 
-// emptyBody is a body of no bytes that http.Transport does not recognise as such;
-// see seal.
-type emptyBody struct{}
+// errTooLong is the fault of a body that is longer than its Content-Length.
+var errTooLong = errors.New("proxy: the body is longer than it said")
 
-func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
-func (emptyBody) Close() error             { return nil }
+// errUpstreamBroke ends an upload that the upstream does not take any more: its
+// answer may have come all the same.
+var errUpstreamBroke = errors.New("proxy: the upstream took no more of the body")
 
 // callerBody is the caller's body as the transport reads it. It keeps three
 // promises: an error of the caller's connection is remembered as the caller's, the
@@ -80,6 +80,15 @@ func (b *callerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// blame remembers a fault of the caller's that no read has told.
+func (b *callerBody) blame(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fault == nil && !b.over {
+		b.fault = err
+	}
+}
+
 // Close does nothing; see the type.
 func (*callerBody) Close() error { return nil }
 
@@ -98,26 +107,6 @@ func (b *callerBody) state() (touched bool, fault error) {
 // that reading has failed. If so it has failed already, and this is a matter of
 // scheduling.
 const graceOfRead = 250 * time.Millisecond
-
-// attend binds the body to a try: when ctx has ended no read begins, and one that
-// is under way is broken off after its grace. The transport waits for it, and a
-// silent caller would keep an exchange that nobody wants any more. The function
-// returned releases the body; after it the fault is known that ended the try.
-func (b *callerBody) attend(ctx context.Context, w http.ResponseWriter) (release func()) {
-	b.mu.Lock()
-	b.try = ctx
-	b.mu.Unlock()
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(done)
-		b.breakOff(w)
-	})
-	return func() {
-		if !stop() {
-			<-done
-		}
-	}
-}
 
 // unattended frees the body from tries that are over.
 func (b *callerBody) unattended() {

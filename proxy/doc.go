@@ -19,10 +19,18 @@
 // A defence against retries must not retry in secret. http.Transport sends a
 // request again when a reused connection breaks, if the request looks idempotent:
 // a GET, or an empty POST with an Idempotency-Key. The service then executes
-// twice what the caller asked once. The proxy takes that look away (see seal), so
-// a request of which a byte may have left is never sent twice. What certainly
-// never left (a refused dial, a kept connection that died before the first byte)
-// moves on once, and Report says so.
+// twice what the caller asked once. Services that speak plain HTTP/1.1 are
+// therefore asked through proxy/h1, which sends nothing twice; for the others the
+// proxy takes that look away (see seal). A request of which a byte may have left is
+// never sent twice. What certainly never left (a refused dial, a kept connection
+// that died before the first byte) moves on once, and Report says so.
+//
+// # Bodies
+//
+// A body of known length up to 64 KiB is read before anybody is asked, so that a slow
+// caller holds no connection of the service's, unless the caller waits for the
+// service's leave to send it (Expect: 100-continue). Longer ones, and those of
+// unknown length, stream, while the answer may come in the other direction.
 //
 // # Failures
 //

@@ -3,20 +3,16 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
-	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/comporta/comporta"
 )
 
-// The causes with which a try is cancelled when its time is over.
+// The causes with which a try ends when its time is over.
 var (
 	errNoConnection = errors.New("proxy: no connection to the upstream in time")
 	errNoAnswer     = errors.New("proxy: the upstream did not answer in time")
@@ -32,25 +28,48 @@ type exchange struct {
 	in      *http.Request
 	upgrade string      // the protocol to switch to; empty for none
 	body    *callerBody // nil without a body
+	payload *[]byte     // a short body that was read ahead; nil if it streams
+	header  http.Header // to send, but for the deadline
 
-	up *upstream // of the try under way, which it counts until release
+	up   *upstream // of the try under way, which it counts until release
+	link link      // of the try under way; nil without one
 
-	mu       sync.Mutex              // guards what the transport's goroutines touch
-	cancel   context.CancelCauseFunc // ends the try under way
-	timer    *time.Timer
-	deadline time.Time     // of the wait under way
-	limit    time.Duration // of the wait under way
-	cause    error         // with which its end cancels the try
-	held     bool          // the caller's body is awaited: the clock stands still
-	heard    bool          // the answer's head has come: timer and 1xx are over
-	got      bool          // the try has a connection
-	conn     connection
+	direct  direct
+	transit transit
 }
+
+// link is one try to get an answer out of one upstream.
+type link interface {
+	// ask sends the request and waits for the head of the answer. Without an error
+	// the try goes on until end.
+	ask(now time.Time) (answer, error)
+	// reached reports how far a try came whose ask has failed.
+	reached() reach
+	// awaitCaller stops and restarts the upstream's clock: the caller's body is
+	// awaited, or no more.
+	awaitCaller(on bool)
+	// end releases what the try holds.
+	end()
+}
+
+// reach is how much of a request an upstream may have seen.
+type reach uint8
+
+const (
+	reachedNobody  reach = iota // there was no connection
+	reachedPool                 // a connection, of which certainly no byte was used
+	reachedService              // what became of the request nobody knows
+)
+
+// headers holds the maps of exchanges that are over.
+var headers = sync.Pool{New: func() any { return make(http.Header, 16) }}
 
 func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 	x := &exchange{p: p, w: w, in: in, upgrade: upgradeOf(in.Header)}
+	x.direct.x, x.transit.x = x, x
+	x.header, _ = headers.Get().(http.Header) // the pool holds nothing else
 	if in.ContentLength != 0 && in.Body != nil && in.Body != http.NoBody {
-		x.body = newCallerBody(in.Body, x.waitForCaller)
+		x.body = newCallerBody(in.Body, x.awaitCaller)
 		x.body.stream = in.ProtoMajor > 1
 	}
 	return x
@@ -61,23 +80,14 @@ func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 func (x *exchange) end() {
 	x.release()
 	x.body.end(x.w)
-}
-
-// How much of a body is read, and for how long, to keep a refused caller's
-// connection: when a service is down, each new connection adds to the flood.
-const (
-	drainSize = 64 << 10
-	drainTime = 250 * time.Millisecond
-)
-
-// drain reads out a small body of which the upstream took nothing.
-func (x *exchange) drain() {
-	if touched, _ := x.body.state(); x.body == nil || touched || x.in.ContentLength > drainSize || x.in.ContentLength < 0 {
-		return
+	if x.payload != nil {
+		payloads.Put(x.payload)
+		x.payload = nil
 	}
-	x.body.unattended()
-	if http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(drainTime)) == nil {
-		_, _ = io.Copy(io.Discard, x.body) // an error leaves the body unread, which closeUnlessRead sees
+	if x.header != nil {
+		clear(x.header)
+		headers.Put(x.header)
+		x.header = nil
 	}
 }
 
@@ -92,34 +102,45 @@ func (x *exchange) closeUnlessRead() {
 	}
 }
 
+// awaitCaller is told by the caller's body when it waits.
+func (x *exchange) awaitCaller(on bool) {
+	if x.link != nil {
+		x.link.awaitCaller(on)
+	}
+}
+
 // release ends the try under way.
 func (x *exchange) release() {
-	if x.up == nil {
+	if x.link == nil {
 		return
 	}
-	x.hush()
-	x.cancel(nil)
+	x.link.end()
+	x.link = nil
 	x.up.inFlight.Add(-1)
 	x.up = nil
 }
 
 // ask gets the head of an answer. A request that certainly reached nobody moves
 // on once.
-func (x *exchange) ask() (*http.Response, *failure) {
+func (x *exchange) ask() (answer, *failure) {
 	now := time.Now()
 	if spent(x.in.Context(), now) {
 		return nil, &failure{reason: comporta.DeadlineExceeded, err: context.DeadlineExceeded}
 	}
-	header := x.p.outgoing(x.in, x.upgrade)
+	if f := x.preload(); f != nil {
+		return nil, f
+	}
+	x.p.outgoing(x.header, x.in, x.upgrade)
 	up := x.p.pick(nil)
 	for first := true; ; first = false {
 		start := time.Now()
-		res, err := x.try(up, header, start)
+		a, err := x.try(up, start)
 		report := Report{Upstream: up.url, Latency: time.Since(start)}
 		if err == nil {
-			report.Status, report.Result = res.StatusCode, comporta.ResultOf(res.StatusCode)
+			report.Status, _ = a.head()
+			report.Result = comporta.ResultOf(report.Status)
 			x.p.config.Observe(report)
-			return res, nil
+			return a, nil
 		}
 		f := x.classify(err)
 		var next *upstream
@@ -132,143 +153,61 @@ func (x *exchange) ask() (*http.Response, *failure) {
 		if next == nil {
 			return nil, f
 		}
-		up, header = next, header.Clone() // the failed try's goroutines may still hold the old one
+		up = next
 	}
 }
 
-// try sends the request to one upstream. A nil error leaves the try open until
-// release.
-func (x *exchange) try(up *upstream, header http.Header, now time.Time) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(x.in.Context())
+// try asks one upstream. A nil error leaves the try open until release.
+func (x *exchange) try(up *upstream, now time.Time) (answer, error) {
 	x.up = up
 	up.inFlight.Add(1)
-	x.mu.Lock()
-	x.cancel = cancel
-	x.held, x.heard, x.got, x.conn = false, false, false, connection{}
-	x.wait(errNoConnection, x.p.config.ConnectTimeout)
-	x.mu.Unlock()
-
-	out := (&http.Request{
-		Method: x.in.Method,
-		URL: &url.URL{
-			Scheme: up.scheme, Host: up.url.Host, Path: x.in.URL.Path, RawPath: x.in.URL.RawPath,
-			RawQuery: x.in.URL.RawQuery, ForceQuery: x.in.URL.ForceQuery,
-		},
-		Host:          x.in.Host,
-		Header:        header,
-		ContentLength: x.in.ContentLength,
-		Trailer:       x.in.Trailer, // shared: the server fills it when the body ends
-	}).WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:        x.connected,
-		Got1xxResponse: x.inform,
-	}))
-	settled := func() {}
-	if x.body != nil {
-		out.Body = x.body
-		settled = x.body.attend(ctx, x.w)
+	if x.link = &x.direct; up.transport != nil {
+		x.link = &x.transit
 	}
-	seal(out)
-	writePatience(ctx, now, header)
-	res, err := up.transport.RoundTrip(out)
-	settled()
-	x.hush()
-	if err == nil && !final(res.StatusCode) {
-		_ = res.Body.Close() // given up
-		return nil, fmt.Errorf("%w: %d", errStatus, res.StatusCode)
-	}
-	return res, err
+	return x.link.ask(now)
 }
 
-// final reports whether a status can end an exchange. The transport takes any
-// three digits for a status, and over HTTP/2 any number; the server panics when
-// it is to send such a one.
+// final reports whether a status can end an exchange. HTTP/2 takes any number for a
+// status; the server panics when it is to send such a one.
 func final(status int) bool {
 	return status >= 200 && status <= 999 || status == http.StatusSwitchingProtocols
 }
 
-// wait begins a bounded wait; the caller holds mu.
-func (x *exchange) wait(cause error, limit time.Duration) {
-	x.cause, x.limit, x.deadline = cause, limit, time.Now().Add(limit)
-	if x.timer == nil {
-		x.timer = time.AfterFunc(limit, x.expire)
-		return
-	}
-	x.timer.Reset(limit)
-}
-
-// expire cancels the try, unless the timer fired for a wait that had just ended.
-func (x *exchange) expire() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.heard && !x.held && !time.Now().Before(x.deadline) {
-		x.cancel(x.cause)
-	}
-}
-
-// connected is told by the transport that the try has its connection.
-func (x *exchange) connected(info httptrace.GotConnInfo) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.heard {
-		return
-	}
-	x.got, x.conn = true, x.up.connection(info.Conn)
-	x.wait(errNoAnswer, x.p.config.Timeout)
-}
-
-// waitForCaller stops the clock while the caller's body is awaited.
-func (x *exchange) waitForCaller(on bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.heard {
-		return
-	}
-	if x.held = on; on {
-		x.timer.Stop()
-	} else {
-		x.wait(x.cause, x.limit)
-	}
-}
-
-// hush ends the part of the try in which the transport may call back.
-func (x *exchange) hush() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.heard = true
-	x.timer.Stop()
-}
-
 // inform relays an informational answer. The headers that middleware has set for
 // the final answer are kept for that, and stay out of this one.
-func (x *exchange) inform(code int, header textproto.MIMEHeader) error {
-	if code == http.StatusSwitchingProtocols {
-		// Only HTTP/2 has it here, which knows no such status (RFC 9113, 8.6). The
-		// server would take it for the final one.
-		return fmt.Errorf("%w: %d", errStatus, code)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.heard || !x.in.ProtoAtLeast(1, 1) {
-		return nil // HTTP/1.0 knows no informational answers
+func (x *exchange) inform(code int, header http.Header) {
+	if !x.in.ProtoAtLeast(1, 1) {
+		return // HTTP/1.0 knows no informational answers
 	}
 	h := x.w.Header()
 	kept := h.Clone()
 	clear(h)
-	copyAnswer(h, http.Header(header))
+	copyAnswer(h, header)
 	x.w.WriteHeader(code)
 	clear(h)
 	maps.Copy(h, kept)
-	return nil
 }
 
 // next returns where a failed request may go on: nowhere, unless no byte of it
-// was sent and none of its body was read.
+// was sent and all of its body can still be had.
 func (x *exchange) next(f *failure) *upstream {
-	if touched, _ := x.body.state(); touched || f.reason != comporta.UpstreamUnavailable {
+	if f.reason != comporta.UpstreamUnavailable || !x.repeatable() {
 		return nil
 	}
 	if f.stale {
 		return x.up // a new connection will do
 	}
 	return x.p.pick(x.up)
+}
+
+// repeatable reports whether the caller's body can be sent from its beginning.
+func (x *exchange) repeatable() bool {
+	touched, _ := x.body.state()
+	return x.payload != nil || !touched
+}
+
+// expects reports whether the caller waits for leave to send its body.
+func (x *exchange) expects() bool {
+	vs := x.in.Header["Expect"]
+	return len(vs) > 0 && strings.EqualFold(vs[0], "100-continue")
 }

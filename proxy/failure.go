@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/proxy/h1"
 )
 
 // failure is why an exchange ended without an answer.
@@ -48,23 +49,23 @@ func left(ctx context.Context, asked bool) *failure {
 
 // classify names the failure of a try.
 func (x *exchange) classify(err error) *failure {
-	x.mu.Lock()
-	got, untouched := x.got, x.got && x.conn.untouched()
-	x.mu.Unlock()
+	reached := x.link.reached()
 	// The body comes first: over HTTP/1 net/http cancels the request on any error of
 	// reading its connection, so that a caller whose body is late has "left" too.
 	if f := x.callersFault(); f != nil {
 		return f
 	}
-	if f := left(x.in.Context(), got && !untouched); f != nil {
+	if f := left(x.in.Context(), reached == reachedService); f != nil {
 		return f
 	}
 	err = fmt.Errorf("proxy: %s: %w", x.up.url.Host, err)
 	switch {
 	case errors.Is(err, errStatus): // an answer: it was asked, whatever was counted
 		return &failure{reason: comporta.UpstreamFailed, result: comporta.ResultUnreachable, err: err}
-	case !got, untouched:
-		return &failure{reason: comporta.UpstreamUnavailable, result: comporta.ResultUnreachable, stale: untouched, err: err}
+	case errors.Is(err, h1.ErrRequest): // nobody was asked, and nobody can be
+		return &failure{reason: comporta.MalformedRequest, result: comporta.ResultAbandoned, err: err}
+	case reached != reachedService:
+		return &failure{reason: comporta.UpstreamUnavailable, result: comporta.ResultUnreachable, stale: reached == reachedPool, err: err}
 	case errors.Is(err, errNoAnswer):
 		return &failure{reason: comporta.UpstreamTimeout, result: comporta.ResultTimeout, err: err}
 	}

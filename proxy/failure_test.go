@@ -34,14 +34,15 @@ func TestLateBodyIsAnswered(t *testing.T) {
 		}
 		p.ServeHTTP(w, r)
 	}))
-	for name, request := range map[string]string{
-		"length":  "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf",
-		"chunked": "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-		"nothing": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n",
+	for name, tt := range map[string]struct{ request, want string }{
+		"short":   {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf", "[request_timeout]"}, // nobody was asked
+		"length":  {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf", "[request_timeout] abandoned"},
+		"chunked": {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "[request_timeout] abandoned"},
+		"nothing": {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n", "[request_timeout] abandoned"},
 	} {
 		for range 10 {
-			answer := raw(t, base, request)
-			if said := n.said(); !strings.HasPrefix(answer, "HTTP/1.1 408 ") || said != "[request_timeout] abandoned" {
+			answer := raw(t, base, tt.request)
+			if said := n.said(); !strings.HasPrefix(answer, "HTTP/1.1 408 ") || said != tt.want {
 				t.Fatalf("%s: %q, %s", name, answer, said)
 			}
 			if !strings.Contains(answer, "Connection: close") {
@@ -113,7 +114,7 @@ func TestFaultAfterCancellation(t *testing.T) {
 			t.Cleanup(p.Close)
 			ctx, cancel := context.WithCancel(t.Context())
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", &cancellingBody{cancel, gone, tt.err})
-			r.ContentLength, r.ProtoMajor = 10, tt.proto
+			r.ContentLength, r.ProtoMajor = 1<<20, tt.proto
 			func() {
 				defer func() { _ = recover() }() // http.ErrAbortHandler for whom has left
 				p.ServeHTTP(httptest.NewRecorder(), r)
@@ -139,7 +140,7 @@ func TestCase_Proxy_C28_CallerLeavesMidBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf"); err != nil {
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf"); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Close(); err != nil {
@@ -180,7 +181,7 @@ func TestTheEndDoesNotWaitForASilentCaller(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf"); err != nil {
+			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\nhalf"); err != nil {
 				t.Fatal(err)
 			}
 			<-over

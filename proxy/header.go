@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,51 +13,61 @@ import (
 	"github.com/comporta/comporta"
 )
 
-// hopByHop are the headers that concern one connection (RFC 9110, 7.6.1, and
-// what RFC 2616, 13.5.1 listed), besides those that Connection names.
-var hopByHop = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
+// hopByHop reports whether a header concerns one connection (RFC 9110, 7.6.1, and
+// what RFC 2616, 13.5.1 listed). So do those that Connection names.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings":
+		return true
+	}
+	return false
+}
+
+// nominated returns what lines of Connection name besides the connection's own
+// options, in canonical spelling; nil, nearly always, for nothing.
+func nominated(lines []string) (names []string) {
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			name = strings.TrimSpace(name)
+			switch {
+			case name == "", strings.EqualFold(name, "close"), strings.EqualFold(name, "keep-alive"), strings.EqualFold(name, "upgrade"):
+			default:
+				names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+			}
+		}
+	}
+	return names
 }
 
 // removeHopByHop removes from h what concerns the connection it came by.
 func removeHopByHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			if name = strings.TrimSpace(name); name != "" {
-				h.Del(name)
-			}
-		}
-	}
-	for _, name := range hopByHop {
+	for _, name := range nominated(h["Connection"]) {
 		delete(h, name)
 	}
-}
-
-// outgoing returns the header to send for in, complete but for the deadline.
-func (p *Proxy) outgoing(in *http.Request, upgrade string) http.Header {
-	h := in.Header.Clone()
-	if h == nil {
-		h = make(http.Header)
-	}
-	trailers := hasToken(h["Te"], "trailers")
-	removeHopByHop(h)
 	for name := range h {
-		if callersOwn(name) {
+		if hopByHop(name) {
 			delete(h, name)
 		}
 	}
-	if trailers {
+}
+
+// outgoing writes into h, which is empty, what to send for in: complete but for the
+// deadline. The values are those of in, to be replaced and never changed.
+func (p *Proxy) outgoing(h http.Header, in *http.Request, upgrade string) {
+	names := nominated(in.Header["Connection"])
+	for name, values := range in.Header {
+		if !hopByHop(name) && !callersOwn(name) && (names == nil || !slices.Contains(names, name)) {
+			h[name] = values
+		}
+	}
+	if hasToken(in.Header["Te"], "trailers") {
 		h["Te"] = []string{"trailers"}
 	}
 	if upgrade != "" {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
 	}
-	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = []string{""} // else the transport would put its own
-	}
 	p.config.Forward(in, h)
-	return h
 }
 
 // callersOwn reports whether a header of the request would speak for a proxy: a
@@ -166,31 +178,4 @@ func hasToken(lines []string, token string) bool {
 		}
 	}
 	return false
-}
-
-// seal makes out a request that http.Transport will not send twice on its own.
-//
-// The transport repeats a request on a broken kept connection when it has no
-// body and its method is safe, or it carries an Idempotency-Key. A safe request is
-// therefore given a body that is empty and not known to be, declared "identity" so
-// that no framing header is written for it. With other methods a missing body must
-// stay missing (some servers insist on Content-Length: 0), but there the transport
-// looks the key up under its canonical spelling only, and on the wire spelling
-// does not matter.
-func seal(out *http.Request) {
-	if out.Body != nil && out.Body != http.NoBody {
-		return
-	}
-	if comporta.SafeMethod(out.Method) {
-		out.Body, out.ContentLength = emptyBody{}, 0
-		out.TransferEncoding = []string{"identity"}
-		return
-	}
-	out.Body = nil
-	for _, name := range []string{comporta.HeaderIdempotencyKey, "X-Idempotency-Key"} {
-		if v, ok := out.Header[name]; ok {
-			delete(out.Header, name)
-			out.Header[strings.ToLower(name)] = v
-		}
-	}
 }

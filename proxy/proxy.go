@@ -16,6 +16,7 @@ import (
 type Proxy struct {
 	config    Config
 	upstreams []*upstream
+	preloads  bool // short bodies are read ahead
 }
 
 // New returns a Proxy. The error names every problem of the configuration.
@@ -26,7 +27,12 @@ func New(c Config) (*Proxy, error) {
 	c.withDefaults()
 	p := &Proxy{config: c}
 	for _, u := range c.Upstreams {
-		p.upstreams = append(p.upstreams, newUpstream(u, &p.config))
+		up, err := newUpstream(u, &p.config)
+		if err != nil {
+			return nil, err
+		}
+		p.upstreams = append(p.upstreams, up)
+		p.preloads = p.preloads || up.transport == nil
 	}
 	return p, nil
 }
@@ -36,7 +42,7 @@ func New(c Config) (*Proxy, error) {
 // afterwards dials anew.
 func (p *Proxy) Close() {
 	for _, up := range p.upstreams {
-		up.transport.CloseIdleConnections()
+		up.closeIdle()
 	}
 }
 
@@ -54,18 +60,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := newExchange(p, w, r)
 	defer x.end()
-	res, f := x.ask() //nolint:bodyclose // relay and tunnel close it
+	a, f := x.ask()
 	if f != nil {
 		x.fail(f)
 		return
 	}
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		if err := x.tunnel(res); err != nil {
+	if status, _ := a.head(); status == http.StatusSwitchingProtocols {
+		if err := x.tunnel(a); err != nil {
 			x.fail(&failure{reason: comporta.UpstreamFailed, err: err})
 		}
 		return
 	}
-	x.relay(res)
+	x.relay(a)
 }
 
 // spent reports whether a deadline leaves less than the millisecond in which it

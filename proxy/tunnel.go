@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -17,23 +17,23 @@ import (
 // tunnel joins the caller's connection with that of an upstream which has agreed
 // to switch protocols, until both have said all or one breaks. A nil error means
 // that the caller's connection was taken over; else nothing has been written.
-func (x *exchange) tunnel(res *http.Response) error {
-	service, ok := res.Body.(io.ReadWriteCloser)
-	if !ok {
-		return errors.New("proxy: the upstream's connection cannot be taken over")
-	}
-	defer func() { _ = service.Close() }() // its end is the end of the tunnel
-	if protocol := upgradeOf(res.Header); x.upgrade == "" || !strings.EqualFold(protocol, x.upgrade) {
+func (x *exchange) tunnel(a answer) error {
+	if protocol := a.protocol(); x.upgrade == "" || !strings.EqualFold(protocol, x.upgrade) {
 		return fmt.Errorf("proxy: the upstream switches to %q when %q was asked", protocol, x.upgrade)
 	}
+	service, err := a.takeOver()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = service.Close() }() // its end is the end of the tunnel
 	h := x.w.Header()
-	copyAnswer(h, res.Header)
+	kept := h.Clone()
+	a.addHeader(h)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{x.upgrade}
 	conn, buffered, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
-		for name := range res.Header {
-			delete(h, name)
-		}
+		clear(h)
+		maps.Copy(h, kept)
 		return fmt.Errorf("proxy: switching protocols: %w", err)
 	}
 	defer func() { _ = conn.Close() }()

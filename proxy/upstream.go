@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
-	"time"
+
+	"github.com/comporta/comporta/bulkhead"
+	"github.com/comporta/comporta/proxy/h1"
 )
 
 // schemeH2C is the scheme of upstreams that speak HTTP/2 without TLS.
@@ -16,13 +18,53 @@ const schemeH2C = "h2c"
 
 // upstream is one address of the service with its connections.
 type upstream struct {
-	url       *url.URL // as configured
-	scheme    string   // as the transport knows it
-	transport *http.Transport
-	inFlight  atomic.Int64
+	url      *url.URL // as configured
+	scheme   string   // as a transport knows it
+	inFlight atomic.Int64
+
+	// Plain HTTP/1 goes over a pool of our own, everything else over a transport.
+	places    *bulkhead.Bulkhead
+	pool      *h1.Pool
+	transport *http.Transport // nil for plain HTTP/1
 }
 
-func newUpstream(u *url.URL, c *Config) *upstream {
+func newUpstream(u *url.URL, c *Config) (*upstream, error) {
+	up := &upstream{url: u, scheme: u.Scheme}
+	if u.Scheme != "http" {
+		up.transport = newTransport(u, c)
+		if u.Scheme == schemeH2C {
+			up.scheme = "http"
+		}
+		return up, nil
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address = net.JoinHostPort(u.Hostname(), "80")
+	}
+	up.pool = h1.NewPool(h1.Config{
+		Dial:        func(ctx context.Context) (net.Conn, error) { return c.DialContext(ctx, "tcp", address) },
+		IdleTimeout: c.IdleTimeout, MaxIdle: c.MaxConnections, MaxHead: maxResponseHeader,
+	})
+	var err error
+	up.places, err = bulkhead.New(bulkhead.Config{
+		Limit: c.MaxConnections, Queue: waitersPerConnection * c.MaxConnections, MaxWait: c.ConnectTimeout,
+	})
+	return up, err
+}
+
+// waitersPerConnection bounds those who wait for a connection. With more, each would
+// wait for so long that it had better hear so at once.
+const waitersPerConnection = 16
+
+func (up *upstream) closeIdle() {
+	if up.transport != nil {
+		up.transport.CloseIdleConnections()
+		return
+	}
+	up.pool.CloseIdle()
+}
+
+func newTransport(u *url.URL, c *Config) *http.Transport {
 	dial := c.DialContext
 	t := &http.Transport{
 		// No Proxy: the environment of the process must not divert the service's traffic.
@@ -43,19 +85,17 @@ func newUpstream(u *url.URL, c *Config) *upstream {
 		MaxConnsPerHost:        c.MaxConnections,
 		MaxIdleConnsPerHost:    c.MaxConnections,
 		IdleConnTimeout:        c.IdleTimeout,
-		ExpectContinueTimeout:  time.Second,
+		ExpectContinueTimeout:  continueTime,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		Protocols:              new(http.Protocols),
 	}
-	up := &upstream{url: u, scheme: u.Scheme, transport: t}
 	if u.Scheme == schemeH2C {
 		t.Protocols.SetUnencryptedHTTP2(true)
-		up.scheme = "http"
 	} else {
 		t.Protocols.SetHTTP1(true)
 		t.Protocols.SetHTTP2(true)
 	}
-	return up
+	return t
 }
 
 // pick chooses the less busy of two random upstreams other than not. It returns

@@ -107,7 +107,8 @@ var Rules = []Rule{
 	},
 	{Package: "store/storetest", Words: []string{"store"}, Why: "the suite that every engine passes knows none"},
 	{Package: "front", Words: []string{""}, Why: "the front turns connections into requests; it knows net/http's words and the reasons, and no gate"},
-	{Package: "proxy", Words: []string{"", "internal/target"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
+	{Package: "proxy/h1", Why: "a client of HTTP/1.1 for any proxy depends on nothing"},
+	{Package: "proxy", Words: []string{"", "internal/target", "proxy/h1", "breaker", "bulkhead"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{
 		Package: "telemetry",
 		Words:   []string{"", "internal/hash", "internal/topk", "gate/...", "client", "client/retry", "breaker", "bulkhead"}, Libraries: []string{"github.com/prometheus"},
