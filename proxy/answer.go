@@ -21,8 +21,8 @@ type answer interface {
 	addHeader(h http.Header)
 	// announced returns the names of the trailers that the head announces.
 	announced() []string
-	// trailer calls yield for every trailer, when the body has been read to its end.
-	trailer(yield func(name string, values []string))
+	// trailer returns the trailers, when the body has been read to its end.
+	trailer() http.Header
 	// next returns what has come of a body already, without a copy; nil if there is
 	// none, or it cannot be had so.
 	next() []byte
@@ -58,22 +58,22 @@ func (x *exchange) relay(a answer) {
 	if err := x.copy(a, length); err != nil {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to break an answer in net/http
 	}
-	flushed := false
-	a.trailer(func(name string, values []string) {
+	trailer := a.trailer()
+	if len(trailer) == 0 {
+		return
+	}
+	// Flushing keeps the server from computing a Content-Length, which would leave
+	// no room for trailers.
+	_ = http.NewResponseController(x.w).Flush()
+	for name, values := range trailer {
 		if gatesOwn(name) || hopByHop(name) {
-			return
-		}
-		if !flushed {
-			// Flushing keeps the server from computing a Content-Length, which would leave
-			// no room for trailers.
-			_ = http.NewResponseController(x.w).Flush()
-			flushed = true
+			continue
 		}
 		if !slices.Contains(announced, name) {
 			name = http.TrailerPrefix + name
 		}
 		h[name] = append(h[name], values...)
-	})
+	}
 }
 
 // copy passes the body on. What has no length is a stream, in which each piece

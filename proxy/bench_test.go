@@ -1,37 +1,47 @@
 package proxy_test
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/comporta/comporta/proxy"
 )
 
-// BenchmarkForward measures a small exchange over loopback, ours beside the
-// standard library's; both ends' servers and the client are part of it.
-func BenchmarkForward(b *testing.B) {
-	up := service(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+// rivals are our proxy and a tuned one of the standard library.
+func rivals(b *testing.B, up string) map[string]http.Handler {
+	b.Helper()
 	ours, err := proxy.New(proxy.Config{Upstreams: []*url.URL{address(b, up)}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: proxy.DefaultMaxConnections}
-	standard := &httputil.ReverseProxy{
+	b.Cleanup(func() {
+		ours.Close()
+		transport.CloseIdleConnections()
+	})
+	return map[string]http.Handler{"comporta": ours, "httputil": &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(address(b, up))
 			r.SetXForwarded()
 		},
-	}
-	for _, bench := range []struct {
-		name    string
-		handler http.Handler
-	}{{"comporta", ours}, {"httputil", standard}} {
-		b.Run(bench.name, func(b *testing.B) {
-			base := serve(b, bench.handler)
+	}}
+}
+
+// BenchmarkForward measures a small exchange over loopback, ours beside the
+// standard library's; both ends' servers and the client are part of it.
+func BenchmarkForward(b *testing.B) {
+	up := service(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	for name, handler := range rivals(b, up) {
+		b.Run(name, func(b *testing.B) {
+			base := serve(b, handler)
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
 			defer client.CloseIdleConnections()
 			b.ReportAllocs()
@@ -45,5 +55,73 @@ func BenchmarkForward(b *testing.B) {
 			}
 		})
 	}
-	transport.CloseIdleConnections()
+}
+
+// canned is an upstream that reads requests without looking at them, and answers
+// each with the same kilobyte: what is measured is the proxy's side.
+func canned(b *testing.B) string {
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n" +
+		"Server: canned\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: 1024\r\n\r\n" + strings.Repeat("x", 1024))
+	up, _ := talking(b, func(conn net.Conn, br *bufio.Reader) {
+		for {
+			length := 0
+			for {
+				line, err := br.ReadSlice('\n')
+				if err != nil {
+					return
+				}
+				if s, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
+					for _, c := range strings.TrimSpace(s) {
+						length = 10*length + int(c-'0')
+					}
+				}
+				if len(line) == 2 {
+					break
+				}
+			}
+			if _, err := br.Discard(length); err != nil {
+				return
+			}
+			if _, err := conn.Write(answer); err != nil {
+				return
+			}
+		}
+	})
+	return up
+}
+
+// blank is a ResponseWriter that keeps nothing.
+type blank struct{ h http.Header }
+
+func (b *blank) Header() http.Header         { return b.h }
+func (b *blank) Write(p []byte) (int, error) { return len(p), nil }
+func (b *blank) WriteHeader(int)             {}
+func (b *blank) Flush()                      {}
+
+// BenchmarkUpstream measures the upstream side alone: a request as a browser sends
+// it, to a service on loopback that costs next to nothing.
+func BenchmarkUpstream(b *testing.B) {
+	up := canned(b)
+	for _, body := range []string{"", strings.Repeat("x", 10<<10)} {
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		for name, handler := range rivals(b, up) {
+			b.Run(method+"/"+name, func(b *testing.B) {
+				header := http.Header{
+					"Accept": {"application/json"}, "User-Agent": {"Mozilla/5.0 (X11; Linux x86_64)"}, "Accept-Encoding": {"gzip"},
+					"Authorization": {"Bearer 0123456789abcdef0123456789abcdef"}, "X-Request-Id": {"0123456789abcdef"}, "Content-Type": {"application/json"},
+				}
+				w := &blank{http.Header{}}
+				b.ReportAllocs()
+				for b.Loop() {
+					r := httptest.NewRequestWithContext(b.Context(), method, "/orders/17?expand=lines", strings.NewReader(body))
+					r.Header, r.RemoteAddr = header, "192.0.2.1:1234"
+					clear(w.h)
+					handler.ServeHTTP(w, r)
+				}
+			})
+		}
+	}
 }

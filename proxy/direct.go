@@ -37,7 +37,7 @@ type direct struct {
 	x      *exchange
 	place  bulkhead.Permit
 	conn   *h1.Conn // nil before there is one, and after it was taken over
-	said   h1.Head
+	said   *h1.Head
 	upload *upload // nil unless the body streams
 	// settled is to be called when the answer's head, or why there is none, is known;
 	// nil unless the body streams.
@@ -126,7 +126,8 @@ func (d *direct) send(now time.Time) error {
 	x := d.x
 	writePatience(x.in.Context(), now, x.header)
 	r := h1.Request{
-		Method: x.in.Method, Target: x.in.URL.RequestURI(), Host: x.in.Host, Header: x.header,
+		Method: x.in.Method, Path: x.in.URL.EscapedPath(), Query: x.in.URL.RawQuery, Asks: x.in.URL.ForceQuery,
+		Host: x.in.Host, Header: x.header,
 		Length: x.in.ContentLength, Trailer: x.in.Trailer,
 	}
 	if r.Host == "" {
@@ -173,20 +174,21 @@ func (d *direct) hear() error {
 	bodiless := d.x.in.Method == http.MethodHead
 	waits := d.x.body != nil && d.x.payload == nil && d.upload == nil // for leave to send
 	for interim := 0; ; {
-		err := d.conn.ReadHead(&d.said, bodiless)
+		said, err := d.conn.ReadHead(bodiless)
 		switch {
 		case err != nil && (!waits || !errors.Is(err, errContinue)):
 			return err
-		case err == nil && !d.said.Interim():
+		case err == nil && !said.Interim():
+			d.said = said
 			return nil
 		}
 		if err == nil {
 			if interim++; interim > maxInterim {
 				return errInterim
 			}
-			d.x.inform(d.said.Status, headerOf(d.said.Fields))
+			d.x.inform(said.Status, headerOf(said.Fields))
 		}
-		if waits && (err != nil || d.said.Status == http.StatusContinue) {
+		if waits && (err != nil || said.Status == http.StatusContinue) {
 			waits = false
 			d.await(errNoAnswer, d.x.p.config.Timeout)
 			d.startUpload()
@@ -322,10 +324,11 @@ func (d *direct) addHeader(h http.Header) {
 	}
 }
 
-func (d *direct) trailer(yield func(name string, values []string)) {
-	for _, f := range d.conn.Trailer() {
-		yield(f.Name, []string{f.Value})
+func (d *direct) trailer() http.Header {
+	if fields := d.conn.Trailer(); len(fields) > 0 {
+		return headerOf(fields)
 	}
+	return nil
 }
 
 func (d *direct) protocol() string { return upgradeOf(headerOf(d.said.Fields)) }

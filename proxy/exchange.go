@@ -35,7 +35,7 @@ type exchange struct {
 	link link      // of the try under way; nil without one
 
 	direct  direct
-	transit transit
+	transit *transit // nil while only direct tries were made
 }
 
 // link is one try to get an answer out of one upstream.
@@ -66,7 +66,7 @@ var headers = sync.Pool{New: func() any { return make(http.Header, 16) }}
 
 func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 	x := &exchange{p: p, w: w, in: in, upgrade: upgradeOf(in.Header)}
-	x.direct.x, x.transit.x = x, x
+	x.direct.x = x
 	x.header, _ = headers.Get().(http.Header) // the pool holds nothing else
 	if in.ContentLength != 0 && in.Body != nil && in.Body != http.NoBody {
 		x.body = newCallerBody(in.Body, x.awaitCaller)
@@ -161,8 +161,12 @@ func (x *exchange) ask() (answer, *failure) {
 func (x *exchange) try(up *upstream, now time.Time) (answer, error) {
 	x.up = up
 	up.inFlight.Add(1)
-	if x.link = &x.direct; up.transport != nil {
-		x.link = &x.transit
+	x.link = &x.direct
+	if up.transport != nil {
+		if x.transit == nil {
+			x.transit = &transit{x: x}
+		}
+		x.link = x.transit
 	}
 	return x.link.ask(now)
 }

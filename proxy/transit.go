@@ -196,11 +196,7 @@ func (t *transit) announced() (names []string) {
 	return names
 }
 
-func (t *transit) trailer(yield func(name string, values []string)) {
-	for name, values := range t.res.Trailer {
-		yield(name, values)
-	}
-}
+func (t *transit) trailer() http.Header { return t.res.Trailer }
 
 func (t *transit) protocol() string { return upgradeOf(t.res.Header) }
 

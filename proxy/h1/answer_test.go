@@ -26,9 +26,9 @@ type read struct {
 func readAnswer(said string, bodiless bool, cuts ...byte) read {
 	w := &wire{said: []byte(said), cuts: cuts}
 	c := begun(w)
-	var h Head
 	var got read
-	if got.head = final(c, &h, bodiless); got.head != nil {
+	h, err := final(c, bodiless)
+	if got.head = err; err != nil {
 		c.Release()
 		return got
 	}
@@ -133,8 +133,8 @@ func TestHeadHasNoBody(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	c := begun(&wire{said: []byte("HTTP/1.1 200 OK\r\nset-cookie: a\r\nSet-Cookie:b\r\nEmpty:\r\nX:  \t ä \r\nTrailer: a,, b\r\n\r\n")})
-	var h Head
-	if err := c.ReadHead(&h, false); err != nil {
+	h, err := c.ReadHead(false)
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Field{{"Set-Cookie", "a"}, {"Set-Cookie", "b"}, {"Empty", ""}, {"X", "ä"}, {"Trailer", "a,, b"}}
@@ -159,8 +159,8 @@ func FuzzAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said, cuts []byte, bodiless bool) {
 		c := begun(&wire{said: slices.Clone(said), cuts: cuts})
-		var h Head
-		if final(c, &h, bodiless) != nil {
+		h, err := final(c, bodiless)
+		if err != nil {
 			return
 		}
 		method := http.MethodGet

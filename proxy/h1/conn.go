@@ -45,6 +45,7 @@ type Conn struct {
 	whole     bool // the request was sent to its end
 	keep      bool // both sides let the connection go on
 	reused    bool
+	head      Head
 	body      body
 }
 

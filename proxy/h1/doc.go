@@ -14,7 +14,7 @@
 //	head, err := h1.AppendHead(nil, &request)
 //	err = c.Send(append(head, body...))
 //	c.SentAll()
-//	err = c.ReadHead(&answer, request.Method == http.MethodHead)
+//	answer, err := c.ReadHead(request.Method == http.MethodHead)
 //	n, err := c.Read(p) // until io.EOF
 //	c.Release()
 //

@@ -24,10 +24,11 @@ func malformed(why string) error { return fmt.Errorf("%w: %s", ErrMalformed, why
 // net/http.
 type Field struct{ Name, Value string }
 
-// Head is the head of an answer. ReadHead fills one again and again.
+// Head is the head of an answer. It belongs to its connection, and is valid until the
+// next one is read there, and until Release.
 type Head struct {
 	Status int
-	Fields []Field // in their order; valid until the Head is used again
+	Fields []Field // in their order
 	// Length is that of the body in bytes, -1 when its end will show it.
 	Length int64
 	// Chunked is set when trailers may follow the body.
@@ -52,19 +53,20 @@ func (h *Head) Interim() bool {
 // that the request was one whose answers have none (HEAD).
 //
 // After an error of the Guard it may be called again, and goes on where it was.
-func (c *Conn) ReadHead(h *Head, bodiless bool) error {
+func (c *Conn) ReadHead(bodiless bool) (*Head, error) {
 	text, err := c.headText(c.r)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	h := &c.head
 	if err := h.parse(text); err != nil {
-		return err
+		return nil, err
 	}
 	if h.Interim() {
-		return nil
+		return h, nil
 	}
 	c.keep = !h.closes && (h.minor > 0 || h.keepsAlive)
-	return c.frame(h, bodiless)
+	return h, c.frame(h, bodiless)
 }
 
 // headText returns all lines up to the next empty one, and takes them out of the
@@ -141,6 +143,14 @@ func (h *Head) parse(text string) error {
 		h.note(&h.Fields[i])
 	}
 	return nil
+}
+
+// forget drops what the head holds, but for the room.
+func (h *Head) forget() {
+	clear(h.Fields)
+	clear(h.Announced)
+	clear(h.lengths)
+	clear(h.codings)
 }
 
 // cutLine returns the first line of text without its end, and what follows it.

@@ -104,6 +104,7 @@ func (p *Pool) put(c *Conn) {
 		c.buffer = make([]byte, bufferSize) // a large head is no reason to keep as much for ever
 	}
 	c.r, c.w = 0, 0
+	c.head.forget()
 	p.mu.Lock()
 	full := len(p.idle) >= p.config.MaxIdle || p.config.IdleTimeout <= 0
 	if !full {

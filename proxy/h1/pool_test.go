@@ -50,7 +50,7 @@ func upstream(t *testing.T) (p *Pool, accepted <-chan net.Conn) {
 func exchange(t *testing.T, c *Conn, there net.Conn, said string) {
 	t.Helper()
 	c.Begin(time.Now(), never{})
-	head, err := AppendHead(nil, &Request{Method: http.MethodGet, Target: "/", Host: "h"})
+	head, err := AppendHead(nil, &Request{Method: http.MethodGet, Path: "/", Host: "h"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,7 @@ func exchange(t *testing.T, c *Conn, there net.Conn, said string) {
 	if _, err := io.WriteString(there, said); err != nil {
 		t.Fatal(err)
 	}
-	var h Head
-	if err := c.ReadHead(&h, false); err != nil {
+	if _, err := c.ReadHead(false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, c); err != nil {
@@ -265,16 +264,15 @@ func TestGuard(t *testing.T) {
 	defer there.Close()
 	c := newConn(NewPool(Config{}), here)
 	c.Begin(time.Now(), atOnce{})
-	var h Head
 	go func() { _, _ = io.WriteString(there, "HTTP/1.1 204 No") }()
-	if err := c.ReadHead(&h, false); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := c.ReadHead(false); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
 	}
 	c.guard = never{}
 	c.arm(time.Time{})
 	go func() { _, _ = io.WriteString(there, " Content\r\n\r\n") }()
-	if err := c.ReadHead(&h, false); err != nil || h.Status != 204 {
-		t.Fatal(h.Status, err)
+	if h, err := c.ReadHead(false); err != nil || h.Status != 204 {
+		t.Fatal(h, err)
 	}
 	if err := c.Send(nil); err != nil || c.Sent() {
 		t.Error("nothing was sent")
@@ -298,8 +296,7 @@ func TestInterrupt(t *testing.T) {
 	c.Begin(time.Now(), never{})
 	c.SentAll()
 	go c.Interrupt()
-	var h Head
-	if err := c.ReadHead(&h, false); !errors.Is(err, net.ErrClosed) {
+	if _, err := c.ReadHead(false); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 	c.Release()
@@ -311,9 +308,8 @@ func TestInterrupt(t *testing.T) {
 // What an upstream says right after it has switched protocols is not lost.
 func TestDetach(t *testing.T) {
 	c := begun(&wire{said: []byte("HTTP/1.1 101 S\r\nUpgrade: x\r\n\r\nfirst")})
-	var h Head
-	if err := c.ReadHead(&h, false); err != nil || h.Status != 101 {
-		t.Fatal(h.Status, err)
+	if h, err := c.ReadHead(false); err != nil || h.Status != 101 {
+		t.Fatal(h, err)
 	}
 	raw, ahead := c.Detach()
 	if string(ahead) != "first" || raw == nil {
@@ -326,12 +322,11 @@ func TestAnswerAllocates(t *testing.T) {
 	w := &wire{}
 	c := newConn(NewPool(Config{IdleTimeout: time.Minute, MaxIdle: 1}), w)
 	defer c.pool.CloseIdle()
-	var h Head
 	allocs := testing.AllocsPerRun(100, func() {
 		w.said = said
 		c.Begin(time.Now(), never{})
 		c.SentAll()
-		if err := c.ReadHead(&h, false); err != nil || string(c.Next()) != "body" {
+		if _, err := c.ReadHead(false); err != nil || string(c.Next()) != "body" {
 			t.Fatal(err)
 		}
 		c.Release()

@@ -14,7 +14,11 @@ var ErrRequest = errors.New("h1: the head of the request has a line break, a NUL
 
 // Request is the head of a request.
 type Request struct {
-	Method, Target, Host string
+	Method, Path, Host string
+	// Query follows the path behind a question mark; Asks writes the mark also for an
+	// empty one.
+	Query string
+	Asks  bool
 	// Header is written with its names sorted. What frames the message is not taken
 	// from it.
 	Header http.Header
@@ -38,7 +42,11 @@ func AppendHead(dst []byte, r *Request) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
-	dst = append(dst, r.Target...)
+	dst = append(dst, r.Path...)
+	if r.Query != "" || r.Asks {
+		dst = append(dst, '?')
+		dst = append(dst, r.Query...)
+	}
 	dst = append(dst, " HTTP/1.1\r\nHost: "...)
 	dst = append(dst, r.Host...)
 	dst = append(dst, "\r\n"...)

@@ -15,18 +15,19 @@ func TestAppendHead(t *testing.T) {
 		r    Request
 		want string
 	}{
-		{Request{Method: "GET", Target: "/a?b", Host: "h:1"}, "GET /a?b HTTP/1.1\r\nHost: h:1\r\n\r\n"},
+		{Request{Method: "GET", Path: "/a", Query: "b", Host: "h:1"}, "GET /a?b HTTP/1.1\r\nHost: h:1\r\n\r\n"},
 		{
-			Request{Method: "GET", Target: "/", Host: "h", Header: http.Header{
+			Request{Method: "GET", Path: "/", Host: "h", Header: http.Header{
 				"B": {"2", ""}, "A": {"1"}, "Host": {"x"}, "Content-Length": {"7"}, "Transfer-Encoding": {"gzip"}, "Trailer": {"T"}, "None": nil,
 			}},
 			"GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\nB: 2\r\nB: \r\n\r\n",
 		},
-		{Request{Method: "POST", Target: "/", Host: "h"}, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
-		{Request{Method: "DELETE", Target: "/", Host: "h"}, "DELETE / HTTP/1.1\r\nHost: h\r\n\r\n"},
-		{Request{Method: "DELETE", Target: "/", Host: "h", Length: 3}, "DELETE / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n"},
+		{Request{Method: "POST", Path: "/", Host: "h"}, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"},
+		{Request{Method: "DELETE", Path: "/", Host: "h"}, "DELETE / HTTP/1.1\r\nHost: h\r\n\r\n"},
+		{Request{Method: "GET", Path: "/", Asks: true, Host: "h"}, "GET /? HTTP/1.1\r\nHost: h\r\n\r\n"},
+		{Request{Method: "DELETE", Path: "/", Host: "h", Length: 3}, "DELETE / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n"},
 		{
-			Request{Method: "PUT", Target: "/", Host: "h", Length: -1, Trailer: http.Header{"Sum": nil, "Content-Length": nil}},
+			Request{Method: "PUT", Path: "/", Host: "h", Length: -1, Trailer: http.Header{"Sum": nil, "Content-Length": nil}},
 			"PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: Sum\r\n\r\n",
 		},
 	} {
@@ -40,16 +41,16 @@ func TestAppendHead(t *testing.T) {
 // A request that would become another is not written.
 func TestNoRequestInARequest(t *testing.T) {
 	for name, r := range map[string]Request{
-		"method":       {Method: "GET /x HTTP/1.1\r\nHost: h\r\n\r\nGET", Target: "/", Host: "h"},
-		"target":       {Method: "GET", Target: "/ HTTP/1.1\r\nX: y\r\n", Host: "h"},
-		"target space": {Method: "GET", Target: "/ x", Host: "h"},
-		"host":         {Method: "GET", Target: "/", Host: "h\r\nX: y"},
-		"host feed":    {Method: "GET", Target: "/", Host: "h\nX: y"},
-		"name":         {Method: "GET", Target: "/", Host: "h", Header: http.Header{"X: y\r\nZ": {"1"}}},
-		"value":        {Method: "GET", Target: "/", Host: "h", Header: http.Header{"X": {"y\r\n\r\nGET / HTTP/1.1"}}},
-		"value return": {Method: "GET", Target: "/", Host: "h", Header: http.Header{"X": {"y\rz"}}},
-		"value NUL":    {Method: "GET", Target: "/", Host: "h", Header: http.Header{"X": {"y\x00"}}},
-		"trailer":      {Method: "PUT", Target: "/", Host: "h", Length: -1, Trailer: http.Header{"X\r\nY": nil}},
+		"method":       {Method: "GET /x HTTP/1.1\r\nHost: h\r\n\r\nGET", Path: "/", Host: "h"},
+		"target":       {Method: "GET", Path: "/", Query: "a HTTP/1.1\r\nX: y\r\n", Host: "h"},
+		"target space": {Method: "GET", Path: "/ x", Host: "h"},
+		"host":         {Method: "GET", Path: "/", Host: "h\r\nX: y"},
+		"host feed":    {Method: "GET", Path: "/", Host: "h\nX: y"},
+		"name":         {Method: "GET", Path: "/", Host: "h", Header: http.Header{"X: y\r\nZ": {"1"}}},
+		"value":        {Method: "GET", Path: "/", Host: "h", Header: http.Header{"X": {"y\r\n\r\nGET / HTTP/1.1"}}},
+		"value return": {Method: "GET", Path: "/", Host: "h", Header: http.Header{"X": {"y\rz"}}},
+		"value NUL":    {Method: "GET", Path: "/", Host: "h", Header: http.Header{"X": {"y\x00"}}},
+		"trailer":      {Method: "PUT", Path: "/", Host: "h", Length: -1, Trailer: http.Header{"X\r\nY": nil}},
 	} {
 		if got, err := AppendHead(nil, &r); !errors.Is(err, ErrRequest) || len(got) != 0 {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -88,7 +89,7 @@ func FuzzAppendHead(f *testing.F) {
 	f.Add("POST", "/", "h:80", "Content-Length", "9\r\n\r\nGET / HTTP/1.1", int64(3))
 	f.Add("PUT", "*", "[::1]", "Transfer-Encoding", "chunked", int64(-1))
 	f.Fuzz(func(t *testing.T, method, target, host, name, value string, length int64) {
-		p, err := AppendHead(nil, &Request{Method: method, Target: target, Host: host, Header: http.Header{name: {value}}, Length: length})
+		p, err := AppendHead(nil, &Request{Method: method, Path: target, Host: host, Header: http.Header{name: {value}}, Length: length})
 		if err != nil {
 			return
 		}

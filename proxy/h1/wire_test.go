@@ -63,10 +63,10 @@ func begun(w *wire) *Conn {
 }
 
 // final reads heads up to the final one.
-func final(c *Conn, h *Head, bodiless bool) error {
+func final(c *Conn, bodiless bool) (*Head, error) {
 	for {
-		if err := c.ReadHead(h, bodiless); err != nil || !h.Interim() {
-			return err
+		if h, err := c.ReadHead(bodiless); err != nil || !h.Interim() {
+			return h, err
 		}
 	}
 }
