@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/breaker"
 )
 
 // The defaults of Config.
@@ -49,6 +50,21 @@ type Config struct {
 	// MaxConnections bounds the connections to each upstream. 0 means
 	// DefaultMaxConnections.
 	MaxConnections int
+	// Breaker stops the calls to an upstream that mostly fails; nil means none. What
+	// an upstream answers counts against it only while another can take over: one
+	// that stands alone is stopped when it does not answer, and never for what it says.
+	Breaker *breaker.Config
+	// Health checks the upstreams while Run runs; nil means none.
+	Health *Health
+	// SlowStart is how long an upstream that comes back, after its checks or its
+	// breaker had sent it away, gets less than its share. 0 means DefaultSlowStart.
+	SlowStart time.Duration
+	// Retries lets some requests be sent once more; nil, the default, none.
+	Retries *Retries
+	// Keep is the Proxy whose place this one takes, for a reload: of an upstream that
+	// is configured as before it keeps connections, breaker, health and counts. nil
+	// means none.
+	Keep *Proxy
 	// TLS configures https upstreams. nil means the system's roots.
 	TLS *tls.Config
 	// DialContext makes connections; nil means TCP.
@@ -64,6 +80,20 @@ type Config struct {
 	// Observe is told of each try to reach an upstream, in the goroutine of the
 	// request. nil means nobody.
 	Observe func(Report)
+	// Trace is told what changes.
+	Trace Trace
+
+	ownDial bool // DialContext was given
+}
+
+// Trace is a set of hooks; nil ones are not called. They are called from many
+// goroutines and must not block.
+type Trace struct {
+	// Health is called when the checks send an upstream away, with the reason, and
+	// when they bring it back, with nil.
+	Health func(now time.Time, upstream *url.URL, why error)
+	// Breaker is called when the breaker of an upstream changes its state.
+	Breaker func(now time.Time, upstream *url.URL, change breaker.Change)
 }
 
 // Report is what came of one try to get an answer out of an upstream.
@@ -78,6 +108,9 @@ type Report struct {
 	// Moved is set when the upstream certainly saw nothing of the request, which
 	// therefore goes on to another connection.
 	Moved bool
+	// Retried is set when the request is sent again, although the upstream may have
+	// seen it; see Retries.
+	Retried bool
 }
 
 // problems checks c after withDefaults.
@@ -95,13 +128,24 @@ func (c *Config) problems() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"Timeout", c.Timeout}, {"ConnectTimeout", c.ConnectTimeout}, {"IdleTimeout", c.IdleTimeout}} {
+	}{{"Timeout", c.Timeout}, {"ConnectTimeout", c.ConnectTimeout}, {"IdleTimeout", c.IdleTimeout}, {"SlowStart", c.SlowStart}} {
 		if d.value < 0 {
 			add("%s is %v: it must be positive, or 0 for the default", d.name, d.value)
 		}
 	}
 	if c.MaxConnections < 0 {
 		add("MaxConnections is %d: it must be positive, or 0 for the default", c.MaxConnections)
+	}
+	if c.Breaker != nil {
+		if _, err := breaker.New(*c.Breaker); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if c.Health != nil {
+		c.Health.problems(add)
+	}
+	if c.Retries != nil {
+		c.Retries.problems(add)
 	}
 	return errors.Join(problems...)
 }
@@ -135,6 +179,19 @@ func (c *Config) withDefaults() {
 	if c.MaxConnections == 0 {
 		c.MaxConnections = DefaultMaxConnections
 	}
+	if c.SlowStart == 0 {
+		c.SlowStart = DefaultSlowStart
+	}
+	if c.Health != nil {
+		h := *c.Health
+		h.withDefaults()
+		c.Health = &h
+	}
+	if c.Retries != nil {
+		r := *c.Retries
+		r.withDefaults()
+		c.Retries = &r
+	}
 	if c.DialContext == nil {
 		c.DialContext = new(net.Dialer).DialContext
 	}
@@ -150,14 +207,18 @@ func (c *Config) withDefaults() {
 }
 
 // failPlain is the refusal of a proxy that stands without a gate.
-func failPlain(w http.ResponseWriter, _ *http.Request, reason comporta.Reason, _ error) {
+func failPlain(w http.ResponseWriter, _ *http.Request, reason comporta.Reason, err error) {
 	info := reason.Info()
 	h := w.Header()
 	h.Set(comporta.HeaderDecision, info.Code)
 	h.Set("Cache-Control", "no-store")
 	h.Set(comporta.HeaderShouldRetry, strconv.FormatBool(info.Retryable))
 	if info.Retryable {
-		h.Set(comporta.HeaderRetryAfter, "1")
+		wait := time.Second
+		if e, ok := errors.AsType[*UnavailableError](err); ok {
+			wait = e.RetryAfter
+		}
+		h.Set(comporta.HeaderRetryAfter, strconv.FormatInt(max(int64((wait+time.Second-1)/time.Second), 1), 10))
 	}
 	http.Error(w, info.Title, info.Status)
 }

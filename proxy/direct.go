@@ -279,6 +279,7 @@ func (d *direct) end() {
 		d.endUpload()
 	}
 	if d.conn != nil {
+		d.conn.Next() // of an answer that is not wanted: if it has come whole, the connection goes on
 		d.conn.Release()
 		d.conn = nil
 	}

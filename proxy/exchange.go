@@ -29,7 +29,9 @@ type exchange struct {
 	upgrade string      // the protocol to switch to; empty for none
 	body    *callerBody // nil without a body
 	payload *[]byte     // a short body that was read ahead; nil if it streams
-	header  http.Header // to send, but for the deadline
+	// informed is set when the caller was told something before the answer.
+	informed bool
+	header   http.Header // to send, but for the deadline
 
 	up   *upstream // of the try under way, which it counts until release
 	link link      // of the try under way; nil without one
@@ -121,7 +123,7 @@ func (x *exchange) release() {
 }
 
 // ask gets the head of an answer. A request that certainly reached nobody moves
-// on once.
+// on once; another may be sent again once, if that is configured.
 func (x *exchange) ask() (answer, *failure) {
 	now := time.Now()
 	if spent(x.in.Context(), now) {
@@ -130,31 +132,57 @@ func (x *exchange) ask() (answer, *failure) {
 	if f := x.preload(); f != nil {
 		return nil, f
 	}
+	up, l, wait := x.p.choose(now, nil)
+	if up == nil {
+		return nil, unavailable(wait)
+	}
 	x.p.outgoing(x.header, x.in, x.upgrade)
-	up := x.p.pick(nil)
-	for first := true; ; first = false {
+	if x.p.config.Retries != nil {
+		x.p.retries.earn(x.p.config.Retries)
+	}
+	moved, retried := false, false
+	for {
 		start := time.Now()
 		a, err := x.try(up, start)
 		report := Report{Upstream: up.url, Latency: time.Since(start)}
-		if err == nil {
+		var f *failure
+		if err != nil {
+			f = x.classify(err)
+			report.Result = f.result
+		} else {
 			report.Status, _ = a.head()
 			report.Result = comporta.ResultOf(report.Status)
+		}
+		x.settle(start.Add(report.Latency), l, &report, f)
+		var next *upstream
+		if !moved {
+			next, l = x.next(start, f)
+			report.Moved = next != nil
+		}
+		if next == nil && !retried && x.mayRetry(start, a, f) {
+			next, l = x.again(start, f)
+			report.Retried = next != nil
+		}
+		if next == nil && f == nil {
 			x.p.config.Observe(report)
 			return a, nil
 		}
-		f := x.classify(err)
-		var next *upstream
-		if first {
-			next = x.next(f)
-		}
-		report.Result, report.Moved = f.result, next != nil
 		x.release()
 		x.p.config.Observe(report)
 		if next == nil {
 			return nil, f
 		}
-		up = next
+		if report.Retried {
+			x.sayRetry(1)
+			next.counts.retries.Add(1)
+		}
+		moved, retried, up = moved || report.Moved, retried || report.Retried, next
 	}
+}
+
+// unavailable is the failure of a request for which no upstream may be asked.
+func unavailable(wait time.Duration) *failure {
+	return &failure{reason: comporta.UpstreamUnavailable, result: comporta.ResultRefused, err: &UnavailableError{max(wait, time.Millisecond)}}
 }
 
 // try asks one upstream. A nil error leaves the try open until release.
@@ -183,6 +211,7 @@ func (x *exchange) inform(code int, header http.Header) {
 	if !x.in.ProtoAtLeast(1, 1) {
 		return // HTTP/1.0 knows no informational answers
 	}
+	x.informed = true
 	h := x.w.Header()
 	kept := h.Clone()
 	clear(h)
@@ -194,14 +223,34 @@ func (x *exchange) inform(code int, header http.Header) {
 
 // next returns where a failed request may go on: nowhere, unless no byte of it
 // was sent and all of its body can still be had.
-func (x *exchange) next(f *failure) *upstream {
-	if f.reason != comporta.UpstreamUnavailable || !x.repeatable() {
-		return nil
+func (x *exchange) next(now time.Time, f *failure) (*upstream, leave) {
+	if f == nil || f.reason != comporta.UpstreamUnavailable || !x.repeatable() {
+		return nil, leave{}
 	}
 	if f.stale {
-		return x.up // a new connection will do
+		return x.same(now) // a new connection will do
 	}
-	return x.p.pick(x.up)
+	up, l, _ := x.p.choose(now, x.up)
+	return up, l
+}
+
+// again returns whom to ask a second time: another if there is one, and after a
+// failure the same if it stands alone.
+func (x *exchange) again(now time.Time, f *failure) (*upstream, leave) {
+	up, l, _ := x.p.choose(now, x.up)
+	if up == nil && f != nil {
+		return x.same(now)
+	}
+	return up, l
+}
+
+// same returns the upstream of the try under way, if it may be asked again.
+func (x *exchange) same(now time.Time) (*upstream, leave) {
+	l, open := x.up.allowAt(now, true)
+	if open != nil {
+		return nil, leave{}
+	}
+	return x.up, l
 }
 
 // repeatable reports whether the caller's body can be sent from its beginning.

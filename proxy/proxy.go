@@ -17,6 +17,7 @@ type Proxy struct {
 	config    Config
 	upstreams []*upstream
 	preloads  bool // short bodies are read ahead
+	retries   purse
 }
 
 // New returns a Proxy. The error names every problem of the configuration.
@@ -24,25 +25,43 @@ func New(c Config) (*Proxy, error) {
 	if err := c.problems(); err != nil {
 		return nil, err
 	}
+	making := makingOf(&c)
 	c.withDefaults()
+	making.withDefaults()
 	p := &Proxy{config: c}
+	alone := len(c.Upstreams) == 1
 	for _, u := range c.Upstreams {
-		up, err := newUpstream(u, &p.config)
-		if err != nil {
-			return nil, err
+		up := c.Keep.kept(u, &making, p.upstreams, alone)
+		if up == nil {
+			var err error
+			if up, err = newUpstream(u, &making, alone); err != nil {
+				return nil, err
+			}
 		}
 		p.upstreams = append(p.upstreams, up)
-		p.preloads = p.preloads || up.transport == nil
+		p.preloads = p.preloads || up.transport == nil || c.Retries != nil
 	}
+	if c.Retries != nil {
+		p.retries.saved.Store(int64(c.Retries.Burst) * wholeRetry)
+	}
+	for _, up := range p.upstreams {
+		up.owner.Store(p)
+		if c.Health == nil {
+			up.vitals.out.Store(false) // nobody would bring it back
+		}
+	}
+	p.config.Keep = nil // or the first would live as long as the last
 	return p, nil
 }
 
 // Close closes the kept connections that no request uses. A Proxy that a reload
 // has replaced is closed when its last request has ended; one that is used again
-// afterwards dials anew.
+// afterwards dials anew. What another keeps of it (Config.Keep) stays as it is.
 func (p *Proxy) Close() {
 	for _, up := range p.upstreams {
-		up.closeIdle()
+		if up.owner.Load() == p {
+			up.closeIdle()
+		}
 	}
 }
 

@@ -65,6 +65,9 @@ func (n *notes) said() string {
 		if r.Moved {
 			s += ",moved"
 		}
+		if r.Retried {
+			s += ",retried"
+		}
 	}
 	n.reasons, n.errs, n.reports = nil, nil, nil
 	return s

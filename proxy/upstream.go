@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,11 +15,17 @@ import (
 // schemeH2C is the scheme of upstreams that speak HTTP/2 without TLS.
 const schemeH2C = "h2c"
 
-// upstream is one address of the service with its connections.
+// upstream is one address of the service, with its connections and what is known of
+// how it does.
 type upstream struct {
 	url      *url.URL // as configured
 	scheme   string   // as a transport knows it
+	making   *Config  // what it was made from
+	owner    atomic.Pointer[Proxy]
 	inFlight atomic.Int64
+	guards   guards
+	vitals   vitals
+	counts   counts
 
 	// Plain HTTP/1 goes over a pool of our own, everything else over a transport.
 	places    *bulkhead.Bulkhead
@@ -28,8 +33,11 @@ type upstream struct {
 	transport *http.Transport // nil for plain HTTP/1
 }
 
-func newUpstream(u *url.URL, c *Config) (*upstream, error) {
-	up := &upstream{url: u, scheme: u.Scheme}
+func newUpstream(u *url.URL, c *Config, alone bool) (*upstream, error) {
+	up := &upstream{url: u, scheme: u.Scheme, making: c}
+	if err := up.guard(c, alone); err != nil {
+		return nil, err
+	}
 	if u.Scheme != "http" {
 		up.transport = newTransport(u, c)
 		if u.Scheme == schemeH2C {
@@ -48,6 +56,11 @@ func newUpstream(u *url.URL, c *Config) (*upstream, error) {
 	var err error
 	up.places, err = bulkhead.New(bulkhead.Config{
 		Limit: c.MaxConnections, Queue: waitersPerConnection * c.MaxConnections, MaxWait: c.ConnectTimeout,
+		Trace: bulkhead.Trace{Refused: func(e *bulkhead.FullError) {
+			if e.Cause == nil {
+				up.counts.exhausted.Add(1)
+			}
+		}},
 	})
 	return up, err
 }
@@ -96,32 +109,6 @@ func newTransport(u *url.URL, c *Config) *http.Transport {
 		t.Protocols.SetHTTP2(true)
 	}
 	return t
-}
-
-// pick chooses the less busy of two random upstreams other than not. It returns
-// nil only when there is no other. Two choices are enough to keep the fullest far
-// from the rest, without a scan (Mitzenmacher, "The power of two choices in
-// randomized load balancing").
-func (p *Proxy) pick(not *upstream) *upstream {
-	n := len(p.upstreams)
-	if n == 1 {
-		if p.upstreams[0] == not {
-			return nil
-		}
-		return p.upstreams[0]
-	}
-	i := rand.IntN(n)
-	j := (i + 1 + rand.IntN(n-1)) % n
-	a, b := p.upstreams[i], p.upstreams[j]
-	switch {
-	case a == not:
-		return b
-	case b == not:
-		return a
-	case b.inFlight.Load() < a.inFlight.Load():
-		return b
-	}
-	return a
 }
 
 // countedConn knows whether bytes were handed to the network, so that "nothing

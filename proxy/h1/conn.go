@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -41,9 +42,10 @@ type Conn struct {
 	since time.Time // of an unused connection: when it was given back
 	sent  int64     // bytes of this exchange that may have left
 
-	streaming bool // Stream writes: the deadline of writes is none of ours
-	whole     bool // the request was sent to its end
-	keep      bool // both sides let the connection go on
+	streaming bool        // Stream writes: the deadline of writes is none of ours
+	cut       atomic.Bool // by Interrupt
+	whole     bool        // the request was sent to its end
+	keep      bool        // both sides let the connection go on
 	reused    bool
 	head      Head
 	body      body
@@ -128,13 +130,14 @@ func (c *Conn) SentAll() { c.whole = true }
 // Interrupt ends whatever waits on the connection, which is not used again. It may
 // be called from any goroutine until Release.
 func (c *Conn) Interrupt() {
+	c.cut.Store(true)
 	_ = c.raw.Close() // nobody is left to hear why it failed
 }
 
 // Release gives the connection back to its pool, if it can be used again, and
 // closes it if not. The Conn must not be used any more.
 func (c *Conn) Release() {
-	if c.whole && c.keep && c.body.over() && c.r == c.w && c.body.err == nil {
+	if !c.cut.Load() && c.whole && c.keep && c.body.over() && c.r == c.w && c.body.err == nil {
 		c.pool.put(c)
 		return
 	}
