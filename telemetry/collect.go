@@ -81,10 +81,12 @@ func (t *Telemetry) Describe(ch chan<- *prometheus.Desc) {
 	for _, n := range learned {
 		ch <- n.desc
 	}
+	describeUpstreams(ch)
 }
 
 // Collect implements prometheus.Collector.
 func (t *Telemetry) Collect(ch chan<- prometheus.Metric) {
+	t.collectUpstreams(ch)
 	g := t.gate.Load()
 	if g == nil {
 		return

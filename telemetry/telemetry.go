@@ -11,6 +11,7 @@ import (
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate"
+	"github.com/comporta/comporta/proxy"
 )
 
 // Config says what is told, and how much of it.
@@ -31,6 +32,7 @@ const defaultTopClients = 20
 type Telemetry struct {
 	config  Config
 	gate    atomic.Pointer[gate.Gate]
+	proxy   atomic.Pointer[proxy.Proxy]
 	top     *topClients
 	limited *topLimited
 	log     *accessLog
@@ -89,6 +91,9 @@ func (t *Telemetry) makeHistograms() {
 
 // Watch makes g the gate whose counts and gauges are shown.
 func (t *Telemetry) Watch(g *gate.Gate) { t.gate.Store(g) }
+
+// WatchUpstreams makes p the proxy whose upstreams are shown.
+func (t *Telemetry) WatchUpstreams(p *proxy.Proxy) { t.proxy.Store(p) }
 
 // Reloaded records whether the latest configuration was good.
 func (t *Telemetry) Reloaded(good bool) {

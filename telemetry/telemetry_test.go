@@ -17,6 +17,7 @@ import (
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate"
+	"github.com/comporta/comporta/proxy"
 	"github.com/comporta/comporta/telemetry"
 )
 
@@ -51,6 +52,12 @@ func TestNamesAndLint(t *testing.T) {
 	tel, reg, h := observe(t, telemetry.Config{}, gate.Config{})
 	ask(h, "/fails", "a")
 	ask(h, "/fails", "a")
+	// The same host by two schemes must not break the page.
+	p, err := proxy.New(proxy.Config{Upstreams: []*url.URL{{Scheme: "http", Host: "127.0.0.1:1"}, {Scheme: "h2c", Host: "127.0.0.1:1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel.WatchUpstreams(p)
 	tel.Upstream(&url.URL{Host: "127.0.0.1:1"}, comporta.ResultSuccess, 200, time.Millisecond, true)
 	problems, err := testutil.GatherAndLint(reg)
 	if err != nil || len(problems) > 0 {
@@ -67,7 +74,8 @@ func TestNamesAndLint(t *testing.T) {
 	for name := range strings.FieldsSeq(`requests_total repeat_ratio top_client_requests_total storm_verdict overload_level would_reject_total inflight streams
 		capacity queue_wait_seconds slots_booked_total slots_redeemed_total slots_early_total slots_evicted_total slot_wait_seconds
 		repeat_evictions_total upstream_requests_total upstream_failover_total upstream_duration_seconds decision_duration_seconds
-		config_last_reload_successful`) {
+		config_last_reload_successful breaker_state breaker_opened_total upstream_healthy upstream_share upstream_panic upstream_inflight
+		upstream_pool_waiting upstream_pool_exhausted_total upstream_pool_stale_total upstream_retries_total upstream_retries_refused_total`) {
 		if !have["comporta_"+name] {
 			t.Errorf("comporta_%s is missing", name)
 		}

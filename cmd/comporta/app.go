@@ -34,6 +34,7 @@ type app struct {
 	side      *side
 	fetchers  fetchers
 	retired   sync.WaitGroup // stores of rate limits that a reload replaced
+	checker   checker
 	ready     atomic.Bool
 	handling  atomic.Int64 // requests that a handler is busy with, hijacked ones too
 
@@ -80,9 +81,10 @@ func newApp(file string, load loader, log *slog.Logger, access io.Writer) (*app,
 // put makes k what serves.
 func (a *app) put(k *compiled) {
 	old := a.parts.store
-	a.parts.jwks, a.parts.store = k.jwks, k.store
+	a.parts.jwks, a.parts.proxy, a.parts.store = k.jwks, k.proxy, k.store
 	a.current.Store(k)
 	a.parts.telemetry.Watch(k.gate)
+	a.parts.telemetry.WatchUpstreams(k.proxy)
 	if old != nil && old != k.store {
 		a.retire(old)
 	}
@@ -148,6 +150,7 @@ func (a *app) start() error {
 		return err
 	}
 	a.fetchers.change(k.jwks)
+	a.checker.change(k.proxy)
 	a.ready.Store(true)
 	next.commit()
 	a.log.Info("serving", "version", versionOf().Version, "listen", a.listeners.addresses(), "admin", a.side.addresses(),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/breaker"
 	"github.com/comporta/comporta/gate"
 	"github.com/comporta/comporta/gate/admission"
 	"github.com/comporta/comporta/gate/admission/seek"
@@ -53,10 +54,11 @@ type parts struct {
 	state     *gate.State
 	telemetry *telemetry.Telemetry
 	log       *slog.Logger
-	jwks      keySets     // of the configuration before; read only
-	published uint64      // version of the policy document of the configuration before
-	store     *limitStore // of the configuration before; nil: none
-	connect   bool        // to what the configuration names; false while one is tried
+	jwks      keySets      // of the configuration before; read only
+	proxy     *proxy.Proxy // of the configuration before, whose upstreams are kept
+	published uint64       // version of the policy document of the configuration before
+	store     *limitStore  // of the configuration before; nil: none
+	connect   bool         // to what the configuration names; false while one is tried
 }
 
 // tryCompile finds what is wrong beyond the words of a configuration, and leaves
@@ -246,11 +248,23 @@ func (k *compiled) proxyOf(u *config.Upstream, p *parts) proxy.Config {
 	failures := newUpstreamLog(p.log, u.URLs)
 	pc := proxy.Config{
 		Upstreams: u.URLs, Timeout: u.Timeout, MaxConnections: u.MaxConnections,
-		Forward: func(in *http.Request, out http.Header) { k.gate.WriteForwarded(in, out) },
+		SlowStart: max(u.SlowStart, 1), // none, where the proxy reads 0 as its default
+		Keep:      p.proxy,
+		Trace:     traceUpstreams(p.log),
+		Forward:   func(in *http.Request, out http.Header) { k.gate.WriteForwarded(in, out) },
 		Fail: func(w http.ResponseWriter, r *http.Request, reason comporta.Reason, err error) {
 			failures.writeAt(time.Now(), r, reason, err)
-			overload.Refuse(w, r, &overload.Refusal{Reason: reason})
+			overload.Refuse(w, r, &overload.Refusal{Reason: reason, Wait: waitOf(err)})
 		},
+	}
+	if b := &u.Breaker; b.On() {
+		pc.Breaker = &breaker.Config{Window: b.Window, Minimum: b.Minimum, Failures: b.Failures, Open: b.Open}
+	}
+	if h := &u.Health; h.On() {
+		pc.Health = &proxy.Health{Path: h.Path, Interval: h.Interval, Timeout: h.Timeout, Healthy: h.Healthy, Unhealthy: h.Unhealthy}
+	}
+	if r := &u.Retries; r.On() {
+		pc.Retries = &proxy.Retries{Budget: r.Budget, Burst: r.Burst}
 	}
 	if tel := p.telemetry; tel != nil {
 		pc.Observe = func(r proxy.Report) { tel.Upstream(r.Upstream, r.Result, r.Status, r.Latency, r.Moved) }

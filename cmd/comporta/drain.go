@@ -25,6 +25,7 @@ func (a *app) drain(again <-chan os.Signal) error {
 		err = a.drainHard(d.Hard, again)
 	}
 	a.fetchers.stop()
+	a.checker.change(nil)
 	a.closeStores()
 	err = errors.Join(err, a.side.close())
 	a.listeners.wait()

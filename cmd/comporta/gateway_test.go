@@ -92,10 +92,14 @@ func loaderOf(file string) loader {
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // write writes the file in one step, as careful tools do. Its listeners are free
-// ports unless more says otherwise.
+// ports unless more says otherwise. upstream is a list of addresses, or the whole
+// section in braces.
 func (g *gateway) write(t *testing.T, upstream, more string) {
 	t.Helper()
-	text := "upstream: {urls: [" + upstream + "]}\nadmin: {listen: 127.0.0.1:0}\n" + more + "\n"
+	if !strings.HasPrefix(upstream, "{") {
+		upstream = "{urls: [" + upstream + "]}"
+	}
+	text := "upstream: " + upstream + "\nadmin: {listen: 127.0.0.1:0}\n" + more + "\n"
 	if !strings.Contains(more, "listen:") {
 		text += "listen: 127.0.0.1:0\n"
 	}

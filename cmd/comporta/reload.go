@@ -48,8 +48,9 @@ func (a *app) exchange() error {
 	a.put(k)
 	next.commit()
 	a.fetchers.change(k.jwks)
-	// Requests of the old gate go on with the old proxy; only its idle
-	// connections are closed.
+	a.checker.change(k.proxy)
+	// Requests of the old gate go on with the old proxy; only the idle connections
+	// are closed that the new one has no use for.
 	old.proxy.Close()
 	a.log.Info("reloaded", "listen", a.listeners.addresses(), "upstreams", len(c.Upstream.URLs))
 	return nil

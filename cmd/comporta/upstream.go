@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/breaker"
+	"github.com/comporta/comporta/proxy"
 )
 
 // upstreamLog tells the operator why the service failed, which the answer to the
@@ -29,6 +31,38 @@ type upstreamLog struct {
 type told struct {
 	at         time.Time
 	suppressed int
+}
+
+// waitOf returns for how long the proxy will ask nobody; 0 if that is not why it
+// failed.
+func waitOf(err error) time.Duration {
+	if e, ok := errors.AsType[*proxy.UnavailableError](err); ok {
+		return e.RetryAfter
+	}
+	return 0
+}
+
+// traceUpstreams tells the operator which upstreams are left alone, and which come
+// back.
+func traceUpstreams(log *slog.Logger) proxy.Trace {
+	return proxy.Trace{
+		Health: func(_ time.Time, u *url.URL, why error) {
+			if why != nil {
+				log.Warn("upstream is out", "upstream", u.Host, "error", why.Error())
+			} else {
+				log.Info("upstream is back", "upstream", u.Host)
+			}
+		},
+		Breaker: func(_ time.Time, u *url.URL, c breaker.Change) {
+			switch c.To {
+			case breaker.Open:
+				log.Warn("breaker opened", "upstream", u.Host, "calls", c.Calls, "failures", c.Failures, "for", c.Open.String())
+			case breaker.Closed:
+				log.Info("breaker closed", "upstream", u.Host)
+			case breaker.HalfOpen: // the next change says what came of it
+			}
+		},
+	}
 }
 
 const (

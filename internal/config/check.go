@@ -65,6 +65,7 @@ func (l *loader) contradictions(in Input) {
 	l.checkLimits()
 	l.checkReload(in)
 	l.checkCapacity()
+	l.checkGuards()
 	l.checkAdmission()
 	l.checkRoutes()
 	l.checkRates()

@@ -19,6 +19,7 @@ var checks = map[string]func(string) *fault{
 	"client":      checkClient,
 	"file":        checkText,
 	"header":      checkHeader,
+	"healthpath":  checkHealthPath,
 	"headername":  checkHeaderName,
 	"jwks":        checkJWKS,
 	"method":      checkMethod,
@@ -235,6 +236,14 @@ func checkUpstream(text string) *fault {
 		return &fault{show(text) + " has a path, but requests keep their own", hint}
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return &fault{show(text) + " has a query or a fragment", hint}
+	}
+	return nil
+}
+
+func checkHealthPath(text string) *fault {
+	u, err := url.ParseRequestURI(text)
+	if err != nil || !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || u.Host != "" {
+		return &fault{show(text) + " is not a path", "such as /healthz: the scheme and the host are those of each address"}
 	}
 	return nil
 }

@@ -138,6 +138,48 @@ type Upstream struct {
 	Timeout time.Duration `key:"timeout" default:"30s" range:"1ms..1h"`
 	// Connections to each address.
 	MaxConnections int `key:"max_connections" default:"256" range:"1..65536"`
+	// Stops the calls to an address that does not answer, and turns them from one that fails to others.
+	Breaker Breaker `key:"breaker"`
+	// Checks whether each address can serve. When all are out, all are in.
+	Health Health `key:"health" default:"off"`
+	// How long an address that comes back gets less than its share; 0: not at all.
+	SlowStart time.Duration `key:"slow_start" default:"10s" range:"0..1h"`
+	// Sends some requests once more, where that can do no harm.
+	Retries Retries `key:"retries" default:"off"`
+}
+
+// Breaker says when an address is left alone, and for how long.
+type Breaker struct {
+	// How far back calls count.
+	Window time.Duration `key:"window" default:"10s" range:"100ms..1h"`
+	// Calls in the window below which nothing is concluded.
+	Minimum int `key:"minimum" default:"20" range:"1..10000"`
+	// The share of failures at which it opens. 0: never.
+	Failures float64 `key:"failures" default:"0.5" range:"0..1" hint:"0.5 opens when half of the calls fail"`
+	// The shortest time that it stays open; up to half as much is added at random.
+	Open time.Duration `key:"open" default:"5s" range:"10ms..1h"`
+}
+
+// Health says how an address is checked.
+type Health struct {
+	// What is asked for with GET; 200 to 399 is good. Empty: no checks.
+	Path string `key:"path" default:"" check:"healthpath"`
+	// The time between two checks, give or take a tenth.
+	Interval time.Duration `key:"interval" default:"5s" range:"100ms..1h"`
+	// How long a check may take.
+	Timeout time.Duration `key:"timeout" default:"2s" range:"10ms..1m"`
+	// Good checks in a row that bring an address back.
+	Healthy int `key:"healthy" default:"2" range:"1..100"`
+	// Bad checks in a row that send it away.
+	Unhealthy int `key:"unhealthy" default:"3" range:"1..100"`
+}
+
+// Retries says how many requests may be sent once more.
+type Retries struct {
+	// The retries that each request earns, as a fraction. 0: no retries.
+	Budget float64 `key:"budget" default:"0" range:"0..1" hint:"0.1 allows one retry for ten requests"`
+	// The retries that may be saved up.
+	Burst int `key:"burst" default:"10" range:"1..10000"`
 }
 
 // Route is what differs for the requests of one pattern.

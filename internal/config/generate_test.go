@@ -212,8 +212,8 @@ func TestSchemaAgreesWithTheLoader(t *testing.T) {
 	}
 	for _, name := range []string{
 		"unknown_key", "unknown_section", "fraction", "percent", "word", "bool", "size_unit", "int_range", "scalar_for_section", "list_for_scalar",
-		"null_scalar", "listen_without_addr", "tls_without_key", "tls_version", "capacity_zero", "route_without_match", "later_store", "later_health",
-		"rate_without_name", "rate_class", "later_idempotency", "later_breaker", "identify_network_bits", "streams", "duration_without_unit",
+		"null_scalar", "listen_without_addr", "tls_without_key", "tls_version", "capacity_zero", "route_without_match", "later_store", "upstream_health",
+		"rate_without_name", "rate_class", "later_idempotency", "upstream_breaker", "identify_network_bits", "streams", "duration_without_unit",
 	} {
 		if violates(doc, yamlFile(t, "testdata/bad/"+name+".yaml"), "") == "" {
 			t.Errorf("%s: the schema accepts it", name)

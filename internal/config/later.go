@@ -12,9 +12,6 @@ import (
 // sections, is an error: a file must not believe in a protection that is not there.
 // The keys of an entry of a list have [] for its index.
 var laterKeys = map[string]string{
-	"upstream.breaker":        "off",
-	"upstream.health":         "off",
-	"upstream.retries":        "off",
 	"challenge.mode":          "off",
 	"idempotency.routes":      offList,
 	"store":                   offNone,
