@@ -43,6 +43,7 @@ func commands() []command {
 		{"level", "show | pin normal|busy|overload|attack [ttl=10m] | clear", "how hard the house is pressed, or shall count as being", runLevel},
 		{"who", "[HASH|NAME]", "the clients that ask most", runWho},
 		{"explain", "REQUEST_ID", "why a request was refused", runExplain},
+		{"store", "check FILE | backup FILE COPY", "care for the file of the SQLite engine, also while it is in use", runStore},
 		{"version", "", "version, Go and commit", runVersion},
 	}
 }

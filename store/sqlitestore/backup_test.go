@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ func TestBackup(t *testing.T) {
 	})
 	dir := t.TempDir()
 	path := filepath.Join(dir, "copy.db")
-	err := s.Backup(t.Context(), path)
+	err := Backup(t.Context(), s.place.path, path)
 	stop()
 	wg.Wait()
 	if err != nil {
@@ -35,10 +36,10 @@ func TestBackup(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if err := s.Backup(t.Context(), path); err == nil || !strings.Contains(err.Error(), "name a new file") {
+	if err := Backup(t.Context(), s.place.path, path); err == nil || !strings.Contains(err.Error(), "name a new file") {
 		t.Errorf("over another backup: %v", err)
 	}
-	if err := s.Backup(t.Context(), filepath.Join(dir, "none", "copy.db")); err == nil {
+	if err := Backup(t.Context(), s.place.path, filepath.Join(dir, "none", "copy.db")); err == nil {
 		t.Error("into no directory")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
@@ -115,5 +116,53 @@ func TestFinishedInParts(t *testing.T) {
 	})
 	if err != nil || len(seen) != 60*each {
 		t.Errorf("%d of %d, %v", len(seen), 60*each, err)
+	}
+}
+
+// What a process that was killed has left, the log with it, can be read and copied
+// before anybody opens it.
+func TestCareOfWhatIsLeftBehind(t *testing.T) {
+	path := file(t)
+	s := open(t, Config{Path: path})
+	finish(t, s, granted(t, s, "k"), "made")
+	dir := t.TempDir()
+	left := filepath.Join(dir, "left.db")
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, left+suffix, string(b), 0o600)
+	}
+	if err := Check(t.Context(), left); err != nil {
+		t.Error(err)
+	}
+	to := filepath.Join(dir, "copy.db")
+	if err := Backup(t.Context(), left, to); err != nil {
+		t.Fatal(err)
+	}
+	if bodyOf(t, open(t, Config{Path: to}), "k") != "made" {
+		t.Error("the log was not read")
+	}
+}
+
+func TestCareOfWhatIsNoState(t *testing.T) {
+	dir := t.TempDir()
+	text, other, empty := filepath.Join(dir, "text"), filepath.Join(dir, "other"), filepath.Join(dir, "empty")
+	write(t, text, strings.Repeat("dear diary ", 100), 0o600)
+	sqlFile(t, other, `CREATE TABLE photo (id INTEGER)`)
+	write(t, empty, "", 0o600)
+	for path, want := range map[string]error{
+		text: ErrForeign, other: ErrForeign, empty: ErrForeign, filepath.Join(dir, "none"): os.ErrNotExist, filepath.Join(dir, "no", "db"): os.ErrNotExist,
+	} {
+		if err := Check(t.Context(), path); !errors.Is(err, want) {
+			t.Errorf("check of %s: %v", path, err)
+		}
+		if err := Backup(t.Context(), path, filepath.Join(dir, "copy")); !errors.Is(err, want) {
+			t.Errorf("backup of %s: %v", path, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "copy")); err == nil {
+		t.Error("a copy was made")
 	}
 }

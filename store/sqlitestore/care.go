@@ -15,86 +15,101 @@ import (
 // maxFaults bounds what a check reports of a damaged file.
 const maxFaults = 20
 
-// Check reads the whole file and says what is damaged, as an [ErrCorrupt]. It
-// takes seconds a gigabyte, and hinders nobody but by the disk.
-func (s *Store) Check(ctx context.Context) error {
-	leave, err := s.enter()
+// Check reads a whole state and says what is damaged, as an [ErrCorrupt]. A process
+// may be using it, this one too: only the disk is in its way. It takes seconds a
+// gigabyte.
+func Check(ctx context.Context, path string) (err error) {
+	db, path, err := openToRead(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	rows, err := s.reading.QueryContext(ctx, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxFaults))
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxFaults))
 	if err != nil {
-		return explain(s.place.path, err)
+		return explain(path, err)
 	}
 	defer func() { _ = rows.Close() }() // read to their end, or given up
 	var faults []string
 	for rows.Next() {
 		var line string
 		if err := rows.Scan(&line); err != nil {
-			return explain(s.place.path, err)
+			return explain(path, err)
 		}
 		if line != "ok" {
 			faults = append(faults, line)
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return explain(s.place.path, err)
+		return explain(path, err)
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %s", ErrCorrupt, s.place.path, strings.Join(faults, "; "))
+		return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %s", ErrCorrupt, path, strings.Join(faults, "; "))
 	}
 	return nil
 }
 
-// Backup writes the state of one instant to a new file, while the store is in
-// use. The file is complete, on the disk, and readable by its owner only, before
-// it has the name; a file that has the name already is an error.
-func (s *Store) Backup(ctx context.Context, path string) error {
-	leave, err := s.enter()
+// openToRead opens a state beside whoever uses it: SQLite's own locks suffice for
+// reading.
+func openToRead(ctx context.Context, path string) (db *sql.DB, found string, err error) {
+	if path, err = resolve(path); err != nil {
+		return nil, "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, "", fmt.Errorf("sqlitestore: %w", err)
+	}
+	if db, err = connect(path, &Config{Busy: DefaultBusy}, "ro"); err != nil {
+		return nil, "", explain(path, err)
+	}
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, "", errors.Join(explain(path, err), db.Close())
+	}
+	version, err := versionOf(ctx, conn, path)
+	if err == nil && version == 0 {
+		err = fmt.Errorf("%w: %s is empty: name the file of a state", ErrForeign, path)
+	}
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, "", errors.Join(err, db.Close())
+	}
+	return db, path, nil
+}
+
+// Backup writes the state of one instant to a new file. A process may be using it,
+// this one too, and is not hindered. The copy is complete, on the disk, and readable
+// by its owner only, before it has the name; a file that has the name already is an
+// error.
+func Backup(ctx context.Context, path, to string) (err error) {
+	db, path, err := openToRead(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer leave()
-	if _, err := os.Lstat(path); err == nil {
-		return fmt.Errorf("sqlitestore: backup: %s exists: name a new file", path)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("sqlitestore: backup: %s exists: name a new file", to)
 	}
-	part, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*") // mode 0600
+	part, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".part-*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("sqlitestore: backup: %w", err)
 	}
 	name := part.Name()
-	err = s.copyTo(ctx, name)
+	// It reads one snapshot, and writes each page once.
+	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, name)
+	err = explain(path, err)
 	if err == nil {
 		err = part.Sync() // SQLite does not, for a file that it writes at once
 	}
 	if err = errors.Join(err, part.Close()); err == nil {
-		err = os.Link(name, path) // a rename would replace what has come meanwhile
+		err = os.Link(name, to) // a rename would replace what has come meanwhile
 	}
 	err = errors.Join(err, os.Remove(name))
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = syncDir(filepath.Dir(to))
 	}
 	if err != nil {
-		return fmt.Errorf("sqlitestore: backup to %s: %w", path, err)
+		return fmt.Errorf("sqlitestore: backup to %s: %w", to, err)
 	}
 	return nil
-}
-
-func (s *Store) copyTo(ctx context.Context, name string) error {
-	conn, err := s.reading.Conn(ctx)
-	if err != nil {
-		return explain(s.place.path, err)
-	}
-	// VACUUM INTO reads one snapshot and writes each page once. The connection may
-	// not write otherwise.
-	_, err = conn.ExecContext(ctx, `PRAGMA query_only = 0`)
-	if err == nil {
-		_, err = conn.ExecContext(ctx, `VACUUM INTO ?`, name)
-		_, back := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA query_only = 1`)
-		err = errors.Join(err, back)
-	}
-	return errors.Join(err, conn.Close())
 }
 
 // syncDir makes a new name in the directory last.

@@ -16,8 +16,8 @@
 // (.lock). The lock is the operating system's and ends with the process, however
 // that dies. The file .lock stays; what is written in it is for people.
 //
-// [Store.Backup] copies the state while it is in use. [Store.Check] reads all of
-// it and reports what is damaged.
+// [Backup] copies a state, and [Check] reads all of it and reports what is damaged,
+// also while it is in use.
 //
 // # Caveats
 //
@@ -37,5 +37,5 @@
 // on by itself once there is room.
 //
 // Copying the file with cp while it is in use yields a damaged or stale copy: use
-// [Store.Backup], or the command .backup of sqlite3.
+// [Backup], or the command .backup of sqlite3.
 package sqlitestore

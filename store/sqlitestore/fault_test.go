@@ -148,7 +148,7 @@ func TestCorrupt(t *testing.T) {
 	}
 	write(t, path, string(b), 0o600)
 	s = open(t, Config{Path: path})
-	if err := s.Check(t.Context()); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "backup") {
+	if err := Check(t.Context(), path); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "backup") {
 		t.Errorf("check: %v", err)
 	}
 	bad := 0

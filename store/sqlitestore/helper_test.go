@@ -81,7 +81,7 @@ func bodyOf(tb testing.TB, s *Store, key string) string {
 
 func healthy(tb testing.TB, s *Store) {
 	tb.Helper()
-	if err := s.Check(context.Background()); err != nil {
+	if err := Check(context.Background(), s.place.path); err != nil {
 		tb.Error(err)
 	}
 }

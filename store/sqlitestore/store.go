@@ -76,9 +76,11 @@ func (s *Store) open(ctx context.Context, c *Config) error {
 	return explain(path, s.openReading(ctx, c))
 }
 
-// source names the file to the driver, with settings for every connection.
-func source(path string, c *Config, settings ...string) string {
+// source names the file to the driver, with the mode (rw or ro) and settings of
+// every connection.
+func source(path string, c *Config, mode string, settings ...string) string {
 	q := url.Values{
+		"mode":       {mode},
 		"_pragma":    slices.Concat([]string{fmt.Sprintf("busy_timeout(%d)", c.Busy.Milliseconds())}, settings),
 		"_defensive": {"1"},
 		"_dqs":       {"0"},
@@ -87,8 +89,8 @@ func source(path string, c *Config, settings ...string) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
-func connect(path string, c *Config, settings ...string) (*sql.DB, error) {
-	connector, err := sqlite.NewConnector(source(path, c, settings...))
+func connect(path string, c *Config, mode string, settings ...string) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector(source(path, c, mode, settings...))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,7 @@ func connect(path string, c *Config, settings ...string) (*sql.DB, error) {
 
 func (s *Store) openWriting(ctx context.Context, c *Config) error {
 	var err error
-	s.writing, err = connect(s.place.path, c,
+	s.writing, err = connect(s.place.path, c, "rw",
 		fmt.Sprintf("wal_autocheckpoint(%d)", walPages),
 		fmt.Sprintf("journal_size_limit(%d)", walPages*4096), // a log that grew beyond is cut back
 		"cache_size(-16384)",                                 // KiB: the pages of the names' index, mostly
@@ -115,7 +117,7 @@ func (s *Store) openWriting(ctx context.Context, c *Config) error {
 
 func (s *Store) openReading(ctx context.Context, c *Config) error {
 	var err error
-	if s.reading, err = connect(s.place.path, c, "query_only(1)"); err != nil {
+	if s.reading, err = connect(s.place.path, c, "ro"); err != nil {
 		return err
 	}
 	s.reading.SetMaxOpenConns(c.Readers)

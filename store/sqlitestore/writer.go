@@ -236,4 +236,4 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-var errFull = fmt.Errorf("sqlitestore: %w: the file has grown to its bound: raise max_bytes, or let records end sooner", store.ErrFull)
+var errFull = fmt.Errorf("sqlitestore: %w: the file has grown to MaxBytes: raise it, or let records end sooner", store.ErrFull)

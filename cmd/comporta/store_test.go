@@ -1,0 +1,37 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/comporta/comporta/store/sqlitestore"
+)
+
+// A state is checked and copied while a gateway has it, and the copy opens.
+func TestStoreOfARunningGateway(t *testing.T) {
+	dir := t.TempDir()
+	path, copied := filepath.Join(dir, "state.db"), filepath.Join(dir, "copy.db")
+	s, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, args := range [][]string{{"check", path}, {"backup", path, copied}, {"check", copied}} {
+		var out, complaints strings.Builder
+		if code := runStore(t.Context(), args, &out, &complaints); code != exitFine || complaints.Len() > 0 {
+			t.Errorf("%v: exit %d, %s", args, code, complaints.String())
+		}
+	}
+	var out, complaints strings.Builder
+	if code := runStore(t.Context(), []string{"backup", path, copied}, &out, &complaints); code != exitFailed || !strings.Contains(complaints.String(), "name a new file") {
+		t.Errorf("over a backup: exit %d, %s", code, complaints.String())
+	}
+	c, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: copied})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
