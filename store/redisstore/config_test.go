@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,18 +81,33 @@ func TestLosses(t *testing.T) {
 }
 
 // Whatever a server says, it is a record, none, or an error.
-func FuzzPairs(f *testing.F) {
-	f.Add("1700000000000000", "fence", "7", "ends", "1800000000000000", "name", strings.Repeat("n", 32))
-	f.Add("x", "fence", "", "ends", "-1", "name", "")
-	f.Add("0", "fence", "9223372036854775808", "ends", "1", "finished", "")
-	f.Fuzz(func(t *testing.T, now, k1, v1, k2, v2, k3, v3 string) {
-		r, there, err := pairs([]any{now, k1, v1, k2, v2, k3, v3})
-		if err == nil && there && (r.Name == store.Name{} && v3 != strings.Repeat("\x00", 32) || r.LeaseLeft < 0) {
+func FuzzReadAll(f *testing.F) {
+	f.Add("1700000000000000", "7", "1700000000000000", "1700000000000001", "1700000000000002", "", "200", "0", "4")
+	f.Add("1700000000000000", "7", "1", "1", "1800000000000000", "1", "200", "1", "0")
+	f.Add("x", "", "-1", "9223372036854775808", "", "x", "", "", "")
+	f.Fuzz(func(t *testing.T, now, fence, created, lease, ends, finished, status, omitted, size string) {
+		name := store.Name{1}
+		all := []any{now, "header", "body", fence, created, lease, ends, finished, "c", "m", "r", "k", "f", status, omitted, size}
+		r, there, err := readAll(name, all)
+		if err == nil && there && (r.Name != name || r.LeaseLeft < 0 || string(r.Answer.Body) != "body" || r.Label.Key != "k") {
 			t.Errorf("%+v", r)
 		}
-		for _, odd := range [][]any{{}, {now, k1}, {int64(1), k1, v1}, {now, k1, int64(1)}, {nil}} {
-			if _, _, err := pairs(odd); err == nil {
-				t.Errorf("%v is taken", odd)
+		if _, there, err := readAll(name, all[:1]); there || err == nil && now == "x" {
+			t.Errorf("no record: %v, %v", there, err)
+		}
+		for n := 2; n < len(all); n++ {
+			if n == 3 { // a head that is empty
+				continue
+			}
+			if _, _, err := readAll(name, all[:n]); err == nil {
+				t.Errorf("%d values are taken", n)
+			}
+		}
+		for i := range all {
+			odd := slices.Clone(all)
+			odd[i] = int64(1)
+			if _, there, err := readAll(name, odd); there && err == nil {
+				t.Errorf("value %d may be a number", i)
 			}
 		}
 	})

@@ -7,38 +7,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/comporta/comporta/store"
 	"github.com/comporta/comporta/store/storetest"
 )
 
+// shift moves a record, and what its index says of it, into the past.
+var shift = redis.NewScript(`
+local held = redis.call('HGET', KEYS[1], 'head')
+if held then
+  local head = cmsgpack.unpack(held)
+  for i = 2, 5 do
+    head[i] = head[i] ~= '' and string.format('%.0f', head[i] - ARGV[1]) or ''
+  end
+  redis.call('HSET', KEYS[1], 'head', cmsgpack.pack(head))
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', redis.call('PTTL', KEYS[1]) - ARGV[1] / 1000))
+end
+redis.call('ZINCRBY', KEYS[2], -ARGV[1], ARGV[2])
+return 1`)
+
 // later moves everything under a store's prefix into the past: to the store it is
 // as if the server's clock had moved on.
 func later(tb testing.TB, s *Store, d time.Duration) {
 	tb.Helper()
 	ctx := context.Background()
-	check := func(err error) {
-		tb.Helper()
+	for bucket := range buckets {
+		names, err := s.client.ZRange(ctx, s.index(bucket), 0, -1).Result()
 		if err != nil {
 			tb.Fatal(err)
 		}
-	}
-	for bucket := range buckets {
-		names, err := s.client.ZRange(ctx, s.index(bucket), 0, -1).Result()
-		check(err)
 		for _, m := range names {
-			record := s.keys(store.Name([]byte(m)))[0]
-			for _, field := range []string{"created", "lease", "ends", "finished"} {
-				if there, err := s.client.HExists(ctx, record, field).Result(); err == nil && there {
-					check(s.client.HIncrBy(ctx, record, field, -d.Microseconds()).Err())
-				}
-			}
-			check(s.client.ZIncrBy(ctx, s.index(bucket), -float64(d.Microseconds()), m).Err())
-			left, err := s.client.PTTL(ctx, record).Result()
-			check(err)
-			if left > 0 {
-				check(s.client.PExpire(ctx, record, left-d).Err())
+			if err := shift.Run(ctx, s.client, s.keys(store.Name([]byte(m))), d.Microseconds(), m).Err(); err != nil {
+				tb.Fatal(err)
 			}
 		}
 	}

@@ -39,7 +39,7 @@
 //
 // When the server's clock is set back, leases and lives last that much longer.
 //
-// Needs Redis 5, Valkey 7.2 or later. Scripts use TIME, HGETALL, HMGET, HSET,
-// HSTRLEN, DEL, PEXPIREAT, PTTL and the sorted set commands; Health uses INFO and
-// CONFIG GET, and does without where they are refused.
+// Needs Redis 5, Valkey 7.2 or later. Scripts use TIME, HGET, HMGET, HSET, DEL,
+// PEXPIREAT, PTTL and the sorted set commands; Health uses INFO and CONFIG GET, and
+// does without where they are refused.
 package redisstore

@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, _ time.Time, c store.Claim) (store.Cl
 	if reply[0] == int64(1) {
 		return store.Claimed{Granted: true}, nil
 	}
-	r, there, err := pairs(reply[1:])
+	r, there, err := readAll(c.Name, reply[1:])
 	if err == nil && !there {
 		err = fmt.Errorf("%w: what stands in the way is not there", errReply)
 	}
@@ -55,7 +55,7 @@ func (s *Store) Look(ctx context.Context, _ time.Time, n store.Name) (store.Reco
 	if !ok {
 		return store.Record{}, fmt.Errorf("%w: %T", errReply, said)
 	}
-	r, there, err := pairs(reply)
+	r, there, err := readAll(n, reply)
 	if err == nil && !there {
 		err = fmt.Errorf("redisstore: %w", store.ErrNotFound)
 	}

@@ -37,14 +37,11 @@ func (s *Store) members(ctx context.Context, bucket int, cursor string) ([]store
 
 // brief reads records of one bucket. Those that are gone are not told.
 func (s *Store) brief(ctx context.Context, names []store.Name, tell func(now int64, r *store.Record)) error {
-	keys, args := make([]string, len(names)), make([]any, len(fields))
+	keys := make([]string, len(names))
 	for i := range names {
 		keys[i] = s.keys(names[i])[0]
 	}
-	for i, f := range fields {
-		args[i] = f
-	}
-	said, err := s.run(ctx, briefScript, keys, args...)
+	said, err := s.run(ctx, briefScript, keys)
 	if err != nil {
 		return err
 	}
@@ -56,20 +53,16 @@ func (s *Store) brief(ctx context.Context, names []store.Name, tell func(now int
 	if err != nil {
 		return err
 	}
-	for _, one := range reply[1:] {
-		values, ok := one.([]any)
-		if !ok || len(values) != len(fields)+1 {
-			return fmt.Errorf("%w: %T", errReply, one)
+	for i, name := range names {
+		values, ok := reply[i+1].([]any)
+		if !ok {
+			return fmt.Errorf("%w: %T", errReply, reply[i+1])
 		}
-		r, there, err := read(now, func(field string) (string, bool) {
-			text, ok := values[slices.Index(fields, field)+1].(string)
-			return text, ok && field != "header" && field != "body"
-		})
+		r, there, err := readHead(name, now, values)
 		if err != nil {
 			return err
 		}
-		if size, ok := values[0].(int64); ok && there {
-			r.BodySize, r.Answer.Header, r.Answer.Body = int(size), nil, nil
+		if there {
 			tell(now, &r)
 		}
 	}

@@ -1,7 +1,11 @@
--- Reads a record.
+-- Reads a record; claim.lua says what it is.
 --
 -- KEYS     the record
--- Returns  {now, field, value, …}; {now} when there is none
+-- Returns  {now, header, body, head…}; {now} when there is none
 local time = redis.call('TIME')
-local record = redis.call('HGETALL', KEYS[1])
-return {string.format('%.0f', time[1] * 1000000 + time[2]), unpack(record)}
+local now = string.format('%.0f', time[1] * 1000000 + time[2])
+local all = redis.call('HMGET', KEYS[1], 'head', 'header', 'body')
+if not all[1] then
+  return {now}
+end
+return {now, all[2] or '', all[3] or '', unpack(cmsgpack.unpack(all[1]))}

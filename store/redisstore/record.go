@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -23,84 +22,91 @@ func (s *Store) keys(n store.Name) []string {
 
 func (s *Store) index(bucket int) string { return fmt.Sprintf("%s:{%02x}", s.prefix, bucket) }
 
+// errReply is an error of this package or of a server that is none.
 var errReply = errors.New("redisstore: Redis said something else than expected")
 
-// fields are those of a record but for header and body, as [read] wants them.
-var fields = []string{"name", "fence", "created", "lease", "ends", "finished", "client", "method", "route", "key", "fingerprint", "status", "omitted"}
+// headSize is the number of values in the head of a record, see claim.lua.
+const headSize = 13
 
-// reader reads values of a reply and remembers the first fault.
-type reader struct {
-	at  func(field string) (string, bool)
-	err error
+// head reads the values of a head one after the other, and remembers the first
+// fault.
+type head struct {
+	values []any
+	err    error
 }
 
-func (r *reader) text(field string) string {
-	text, _ := r.at(field)
+func (h *head) text() string {
+	text, ok := h.values[0].(string)
+	if !ok && h.err == nil {
+		h.err = fmt.Errorf("%w: %T in a record", errReply, h.values[0])
+	}
+	h.values = h.values[1:]
 	return text
 }
 
-func (r *reader) number(field string) int64 {
-	text, ok := r.at(field)
-	if !ok {
-		return 0
-	}
+func (h *head) number() int64 {
+	text := h.text()
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("%w: %s is %q", errReply, field, text)
+	if err != nil && h.err == nil {
+		h.err = fmt.Errorf("%w: the number %q in a record", errReply, text)
 	}
 	return n
 }
 
-func (r *reader) instant(field string) time.Time { return time.UnixMicro(r.number(field)) }
+func (h *head) instant() time.Time { return time.UnixMicro(h.number()) }
 
-// read makes a record of its fields. There is none when it has no fence, or when
+// readHead makes a record of its head. There is none when the list is empty, or when
 // its time is over.
-func read(now int64, at func(field string) (string, bool)) (rec store.Record, there bool, err error) {
-	r := reader{at: at}
-	if _, ok := at("fence"); !ok || r.number("ends") <= now {
-		return store.Record{}, false, r.err
+func readHead(name store.Name, now int64, values []any) (r store.Record, there bool, err error) {
+	if len(values) == 0 {
+		return r, false, nil
 	}
-	if copy(rec.Name[:], r.text("name")) != len(rec.Name) {
-		return store.Record{}, false, fmt.Errorf("%w: a name of %d bytes", errReply, len(r.text("name")))
+	if len(values) != headSize {
+		return r, false, fmt.Errorf("%w: a record of %d values", errReply, len(values))
 	}
-	rec.Fence, rec.Created, rec.Expires = r.number("fence"), r.instant("created"), r.instant("ends")
-	rec.Label = store.Label{Client: r.text("client"), Method: r.text("method"), Route: r.text("route"), Key: r.text("key")}
-	rec.Fingerprint = []byte(r.text("fingerprint"))
-	a := &rec.Answer
-	a.Status, a.Omitted = int(r.number("status")), r.text("omitted") == "1"
-	a.Header, a.Body = []byte(r.text("header")), []byte(r.text("body"))
-	rec.BodySize = len(a.Body)
-	_, finished := at("finished")
-	switch left := r.number("lease") - now; {
-	case finished:
-		rec.State, rec.Finished = store.Finished, r.instant("finished")
+	h := head{values: values}
+	r.Name, r.Fence, r.Created = name, h.number(), h.instant()
+	left := h.number() - now
+	r.Expires = h.instant()
+	switch finished := h.text(); {
+	case finished != "":
+		n, err := strconv.ParseInt(finished, 10, 64)
+		if err != nil {
+			return r, false, fmt.Errorf("%w: finished at %q", errReply, finished)
+		}
+		r.State, r.Finished = store.Finished, time.UnixMicro(n)
 	case left > 0:
-		rec.State, rec.LeaseLeft = store.Running, time.Duration(left)*time.Microsecond
+		r.State, r.LeaseLeft = store.Running, time.Duration(left)*time.Microsecond
 	default:
-		rec.State = store.Lapsed
+		r.State = store.Lapsed
 	}
-	return rec, true, r.err
+	r.Label = store.Label{Client: h.text(), Method: h.text(), Route: h.text(), Key: h.text()}
+	r.Fingerprint = []byte(h.text())
+	r.Answer.Status, r.Answer.Omitted = int(h.number()), h.text() == "1"
+	r.BodySize = int(h.number())
+	return r, h.err == nil && r.Expires.UnixMicro() > now, h.err
 }
 
-// pairs reads {now, field, value, …}.
-func pairs(reply []any) (rec store.Record, there bool, err error) {
-	if len(reply)%2 != 1 {
-		return rec, false, fmt.Errorf("%w: %d values", errReply, len(reply))
-	}
-	m := make(map[string]string, len(reply)/2)
-	for pair := range slices.Chunk(reply[1:], 2) {
-		field, ok := pair[0].(string)
-		value, ok2 := pair[1].(string)
-		if !ok || !ok2 {
-			return rec, false, fmt.Errorf("%w: %T, %T", errReply, pair[0], pair[1])
-		}
-		m[field] = value
+// readAll reads {now, header, body, head…}.
+func readAll(name store.Name, reply []any) (r store.Record, there bool, err error) {
+	if len(reply) == 0 {
+		return r, false, fmt.Errorf("%w: nothing", errReply)
 	}
 	now, err := micros(reply[0])
-	if err != nil {
-		return rec, false, err
+	if err != nil || len(reply) == 1 {
+		return r, false, err
 	}
-	return read(now, func(field string) (string, bool) { v, ok := m[field]; return v, ok })
+	if len(reply) < 3 {
+		return r, false, fmt.Errorf("%w: %d values", errReply, len(reply))
+	}
+	header, ok := reply[1].(string)
+	body, ok2 := reply[2].(string)
+	if !ok || !ok2 {
+		return r, false, fmt.Errorf("%w: %T, %T", errReply, reply[1], reply[2])
+	}
+	r, there, err = readHead(name, now, reply[3:])
+	r.Answer.Header, r.Answer.Body = []byte(header), []byte(body)
+	return r, there, err
 }
 
 func micros(reply any) (int64, error) {
