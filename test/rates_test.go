@@ -3,8 +3,15 @@
 package test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -162,4 +169,68 @@ func TestReloadKeepsSharedLimits(t *testing.T) {
 	if admitted < 24 || admitted > 26 {
 		t.Errorf("%d admitted of 24", admitted)
 	}
+}
+
+// Over TLS, with an authority of its own and a password: both are needed.
+func TestSharedLimitsOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	certificate, key := authority(t, dir)
+	r := startRedis(t, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no", "--requirepass", "open sesame")
+	keys, password, wrong := filepath.Join(dir, "keys"), filepath.Join(dir, "password"), filepath.Join(dir, "wrong")
+	write(t, keys, strings.Repeat("the same on every gateway ", 3)+"\n")
+	write(t, password, "open sesame\n")
+	write(t, wrong, "open barley\n")
+	for _, tt := range []struct {
+		why, more string
+		up        float64
+	}{
+		{"all is right", ", ca_file: " + certificate + ", password_file: " + password, 1},
+		{"nobody vouches for the server", ", password_file: " + password, 0},
+		{"the password is wrong", ", ca_file: " + certificate + ", password_file: " + wrong, 0},
+	} {
+		g := configured(t, fmt.Sprintf(`keys: {file: %s}
+redis: {url: "rediss://%s/0", timeout: 2s, gateways: 1%s}
+rate_limits: [{name: shared, rate: 1/h, burst: 2, store: redis, on_store_failure: closed}]
+`, keys, r.addr, tt.more))
+		eventually(t, tt.why, func() bool { return g.metric(t, up) == tt.up })
+		for i := range 3 {
+			status, decision := g.ask(t, "/", "k")
+			want := "limiter_unavailable"
+			switch {
+			case tt.up == 1 && i < 2:
+				want = ""
+			case tt.up == 1:
+				want = "rate_limited"
+			}
+			if decision != want {
+				t.Errorf("%s, request %d: %d %s, want %q", tt.why, i, status, decision, want)
+			}
+		}
+	}
+}
+
+// authority makes a certificate for 127.0.0.1 that vouches for itself.
+func authority(t *testing.T, dir string) (certificate, key string) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &secret.PublicKey, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, key = filepath.Join(dir, "redis.crt"), filepath.Join(dir, "redis.key")
+	write(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	return certificate, key
 }

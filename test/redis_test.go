@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 )
 
@@ -16,10 +17,11 @@ var redisProgram = cmp.Or(os.Getenv("COMPORTA_TEST_REDIS_SERVER"), "redis-server
 // redisServer is a Redis of one test, which may be killed. It keeps nothing.
 type redisServer struct {
 	addr, dir string
+	more      []string // arguments
 	cmd       *exec.Cmd
 }
 
-func startRedis(t *testing.T) *redisServer {
+func startRedis(t *testing.T, more ...string) *redisServer {
 	t.Helper()
 	if _, err := exec.LookPath(redisProgram); err != nil {
 		t.Skipf("%v: run `make integration`", err)
@@ -28,7 +30,7 @@ func startRedis(t *testing.T) *redisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &redisServer{addr: l.Addr().String(), dir: t.TempDir()}
+	r := &redisServer{addr: l.Addr().String(), dir: t.TempDir(), more: more}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,12 @@ func (r *redisServer) start(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.cmd = exec.Command(redisProgram, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir)
+	args := []string{"--port", port}
+	if slices.Contains(r.more, "--tls-cert-file") {
+		args = []string{"--port", "0", "--tls-port", port}
+	}
+	args = append(args, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir)
+	r.cmd = exec.Command(redisProgram, append(args, r.more...)...)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

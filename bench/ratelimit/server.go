@@ -29,7 +29,7 @@ func startRedis() (*redisServer, error) {
 		return nil, err
 	}
 	s := &redisServer{addr: addr, directory: directory}
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", directory) //nolint:gosec // both are of our making
+	s.cmd = exec.CommandContext(context.Background(), "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", directory) //nolint:gosec // both are of our making
 	if err := s.cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(directory))
 	}

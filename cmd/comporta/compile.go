@@ -76,7 +76,7 @@ func tryCompile(c *config.Config, published uint64) error {
 			rest.Admin.TokenFile = ""
 		case "retry_policy.file":
 			rest.RetryPolicy.File = ""
-		case "redis.url_file", "redis.password_file", "redis.ca_file":
+		case "redis.url_file", "redis.password_file", "redis.sentinel_password_file", "redis.ca_file":
 			rest.Redis, rest.RateLimits = config.Redis{}, nil // judged when all are there
 		default:
 			rest.Listen = nil // the certificates are read when all are there

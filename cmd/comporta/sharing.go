@@ -26,10 +26,12 @@ type limitStore struct {
 
 // sharing is all that a store depends on.
 type sharing struct {
-	url, password, ca, prefix string
-	period, timeout           time.Duration
-	gateways                  int
-	secret                    [32]byte
+	config.RedisAddress
+
+	ca, prefix      string
+	period, timeout time.Duration
+	gateways        int
+	secret          [32]byte
 }
 
 // sharingOf reads what the configuration and its files say. ring is nil while the
@@ -40,7 +42,7 @@ func sharingOf(c *config.Redis, ring *keys.Ring) (sharing, error) {
 		s.secret = ring.Derive("ratelimit").Keys[0].Secret
 	}
 	var noAddress, noCA error
-	s.url, s.password, noAddress = c.Address()
+	s.RedisAddress, noAddress = c.Address()
 	if c.CAFile != "" {
 		var pem []byte
 		pem, noCA = os.ReadFile(c.CAFile)
@@ -56,12 +58,13 @@ func sharingOf(c *config.Redis, ring *keys.Ring) (sharing, error) {
 func (s *sharing) config(log *slog.Logger) (redislimit.Config, error) {
 	c := redislimit.Config{Prefix: s.prefix, Secret: s.secret[:], Period: s.period, Timeout: s.timeout, Nodes: s.gateways}
 	var err error
-	if c.Redis, err = redislimit.ParseURL(s.url); err != nil {
+	if c.Redis, err = redislimit.ParseURL(s.URL); err != nil {
 		return c, err
 	}
-	if s.password != "" {
-		c.Redis.Password = s.password
+	if s.Password != "" {
+		c.Redis.Password = s.Password
 	}
+	c.Redis.SentinelPassword = s.SentinelPassword
 	if s.ca != "" {
 		if c.Redis.TLSConfig == nil {
 			return c, errors.New("redis.ca_file: the address is not TLS, so no certificate is judged: write rediss://…")
@@ -69,7 +72,7 @@ func (s *sharing) config(log *slog.Logger) (redislimit.Config, error) {
 		c.Redis.TLSConfig.RootCAs = x509.NewCertPool()
 		c.Redis.TLSConfig.RootCAs.AppendCertsFromPEM([]byte(s.ca))
 	}
-	at := config.RedisURL(s.url).String()
+	at := config.RedisURL(s.URL).String()
 	c.Trace = redislimit.Trace{
 		Lost: func(_ time.Time, cause error) {
 			log.Warn("rate limits are not shared: Redis does not answer, and on_store_failure decides", "redis", at, "error", causeOf(cause))

@@ -112,7 +112,7 @@ func TestSharingOf(t *testing.T) {
 	address := textFile(t, "address", "rediss://gate@10.0.0.1:6380/2\n")
 	password := textFile(t, "password", "hunter2\n")
 	s, err := sharingOf(&config.Redis{URLFile: address, PasswordFile: password}, nil)
-	if err != nil || s.url != "rediss://gate@10.0.0.1:6380/2" || s.password != "hunter2" {
+	if err != nil || s.URL != "rediss://gate@10.0.0.1:6380/2" || s.Password != "hunter2" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	c, err := s.config(discard())

@@ -405,6 +405,8 @@ type Redis struct {
 	URLFile string `key:"url_file" default:"" check:"file"`
 	// A file that holds the password, for an address without one.
 	PasswordFile string `key:"password_file" default:"" check:"file"`
+	// A file that holds the password of the Sentinels themselves, where they ask for one.
+	SentinelPasswordFile string `key:"sentinel_password_file" default:"" check:"file"`
 	// Authorities by which the server's certificate is judged, in PEM; for rediss. Empty: those of the system.
 	CAFile string `key:"ca_file" default:"" check:"file"`
 	// Begins the name of every key there. Gateways of one fleet have the same.

@@ -34,6 +34,11 @@ func (u RedisURL) String() string {
 
 func (u RedisURL) tls() bool { return strings.HasPrefix(string(u), "rediss") }
 
+func (u RedisURL) sentinels() bool {
+	scheme, _, _ := strings.Cut(string(u), "://")
+	return strings.HasSuffix(scheme, "+sentinel")
+}
+
 var redisURLType = &scalarType{
 	name:   "Redis URL",
 	quoted: true,
@@ -78,28 +83,36 @@ func (c *Config) SharesLimits() bool {
 	return slices.ContainsFunc(c.RateLimits, func(r RateLimit) bool { return r.Store == StoreRedis })
 }
 
-// Address is the address with the password, as the configuration and its files
-// have them. It reads the files each time, so that a reload finds a new password.
-func (r *Redis) Address() (url, password string, err error) {
-	url = string(r.URL)
+// RedisAddress is where Redis is, with what opens it.
+type RedisAddress struct{ URL, Password, SentinelPassword string }
+
+// Address is the address with its passwords, as the configuration and its files
+// have them. It reads the files each time, so that a reload finds new ones.
+func (r *Redis) Address() (RedisAddress, error) {
+	a := RedisAddress{URL: string(r.URL)}
+	var err error
 	var problems []error
 	if r.URLFile != "" {
-		url, err = readLine(r.URLFile)
+		a.URL, err = readLine(r.URLFile)
 		if err == nil {
-			if f := checkRedisURL(url); f != nil { // the address itself stays unsaid
+			if f := checkRedisURL(a.URL); f != nil { // the address itself stays unsaid
 				err = fmt.Errorf("%s: %s: %s", r.URLFile, f.message, f.hint)
 			}
 		}
 		problems = append(problems, inKey("redis.url_file", err))
 	}
 	if r.PasswordFile != "" {
-		password, err = readLine(r.PasswordFile)
-		if err == nil && strings.Contains(userOf(url), ":") {
+		a.Password, err = readLine(r.PasswordFile)
+		if err == nil && strings.Contains(userOf(a.URL), ":") {
 			err = errors.New("the address has a password already: remove one of the two")
 		}
 		problems = append(problems, inKey("redis.password_file", err))
 	}
-	return url, password, errors.Join(problems...)
+	if r.SentinelPasswordFile != "" {
+		a.SentinelPassword, err = readLine(r.SentinelPasswordFile)
+		problems = append(problems, inKey("redis.sentinel_password_file", err))
+	}
+	return a, errors.Join(problems...)
 }
 
 func inKey(key string, err error) error {
@@ -151,6 +164,9 @@ func (l *loader) checkRedis() {
 		l.wrongf("redis.password_file", "redis: {url: redis://127.0.0.1:6379/0}", "there is no address that it could be for")
 	case strings.Contains(userOf(string(r.URL)), ":"):
 		l.wrongf("redis.password_file", "remove one of the two", "the address has a password already")
+	}
+	if r.SentinelPasswordFile != "" && r.URL != "" && !r.URL.sentinels() {
+		l.wrongf("redis.sentinel_password_file", "redis+sentinel://…, or remove it", "the address names no Sentinels")
 	}
 	if r.CAFile != "" && r.URL != "" && !r.URL.tls() {
 		l.wrongf("redis.ca_file", "rediss://…", "the address is not TLS, so no certificate is judged")

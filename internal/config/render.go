@@ -201,6 +201,7 @@ func (c *Config) CheckFiles() error {
 	check("keys.file", c.Keys.File)
 	check("redis.url_file", c.Redis.URLFile)
 	check("redis.password_file", c.Redis.PasswordFile)
+	check("redis.sentinel_password_file", c.Redis.SentinelPasswordFile)
 	check("redis.ca_file", c.Redis.CAFile)
 	check("retry_policy.file", c.RetryPolicy.File)
 	if len(l.problems) == 0 {
