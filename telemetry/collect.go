@@ -72,7 +72,7 @@ var learned = []number{
 // Describe implements prometheus.Collector.
 func (t *Telemetry) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descRequests, descRejected, descWould, descTop, descVerdict, descLevel, descTickets, descLimited, descTopLimited,
-		descStoreErrors, descStoreDecisions, descStoreUp, descStoreNodes, descOvershot, descOvershoot} {
+		descStoreErrors, descStoreDecisions, descStoreCrowded, descForgotten, descStoreUp, descStoreNodes, descOvershot, descOvershoot} {
 		ch <- d
 	}
 	for _, n := range numbers {

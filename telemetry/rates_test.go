@@ -82,7 +82,7 @@ type awayStore struct{ *ratelimit.Table }
 func (awayStore) Counts(*ratelimit.Policy) ratelimit.Counts { return ratelimit.Counts{Denied: 9} }
 
 func (awayStore) SharedStatsAt(time.Time) ratelimit.SharedStats {
-	return ratelimit.SharedStats{Nodes: 3, Asked: 4, Spared: 5, Failed: 6, Refused: 7, Busy: 8, OvershotUnits: 2, OvershootRatio: 0.5}
+	return ratelimit.SharedStats{Nodes: 3, Asked: 4, Spared: 5, Failed: 6, Refused: 7, Busy: 8, Crowded: 9, ForgottenUnits: 10, OvershotUnits: 2, OvershootRatio: 0.5}
 }
 
 // A store's figures are shown under its name, and its rules count what it denied.
@@ -101,6 +101,9 @@ func TestSharedStoresAreShown(t *testing.T) {
 		# HELP comporta_rate_limited_total Requests denied by a limit of a rate rule, or counted by its shadow; one that several limits deny counts at each.
 		# TYPE comporta_rate_limited_total counter
 		comporta_rate_limited_total{rule="shared",shadow="false"} 9
+		# HELP comporta_ratelimit_forgotten_units_total Units granted by this gateway of which the store was never told: a flood of invented keys, or redis.keys is too small.
+		# TYPE comporta_ratelimit_forgotten_units_total counter
+		comporta_ratelimit_forgotten_units_total{store="redis"} 10
 		# HELP comporta_ratelimit_nodes Gateways that share the limits of a store, by the last count.
 		# TYPE comporta_ratelimit_nodes gauge
 		comporta_ratelimit_nodes{store="redis"} 3
@@ -110,6 +113,9 @@ func TestSharedStoresAreShown(t *testing.T) {
 		# HELP comporta_ratelimit_overshot_units_total Units granted by this gateway beyond a shared limit.
 		# TYPE comporta_ratelimit_overshot_units_total counter
 		comporta_ratelimit_overshot_units_total{store="redis"} 2
+		# HELP comporta_ratelimit_store_crowded_total Decisions about keys of which the gateway could remember nothing; redis.keys is too small while it grows.
+		# TYPE comporta_ratelimit_store_crowded_total counter
+		comporta_ratelimit_store_crowded_total{store="redis"} 9
 		# HELP comporta_ratelimit_store_decisions_total Decisions of shared rate rules, by whether the store had to be asked.
 		# TYPE comporta_ratelimit_store_decisions_total counter
 		comporta_ratelimit_store_decisions_total{asked="false",store="redis"} 5
@@ -124,8 +130,8 @@ func TestSharedStoresAreShown(t *testing.T) {
 		comporta_ratelimit_store_up{store="redis"} 0
 	`
 	names := []string{
-		"comporta_rate_limited_total", "comporta_ratelimit_nodes", "comporta_ratelimit_overshoot_ratio", "comporta_ratelimit_overshot_units_total",
-		"comporta_ratelimit_store_decisions_total", "comporta_ratelimit_store_errors_total", "comporta_ratelimit_store_up",
+		"comporta_rate_limited_total", "comporta_ratelimit_forgotten_units_total", "comporta_ratelimit_nodes", "comporta_ratelimit_overshoot_ratio", "comporta_ratelimit_overshot_units_total",
+		"comporta_ratelimit_store_crowded_total", "comporta_ratelimit_store_decisions_total", "comporta_ratelimit_store_errors_total", "comporta_ratelimit_store_up",
 	}
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), names...); err != nil {
 		t.Error(err)

@@ -148,8 +148,8 @@ func (r *rivalry) close() {
 }
 
 // ourStore has its defaults but for the budget: who gave up after 20 ms would
-// look fast where the machine is slow. A cold run has more keys than the default
-// remembers.
+// look fast where the machine is slow. It remembers as many keys as the gateway
+// does by default.
 func (r *rivalry) ourStore(ctx context.Context, addr, label string, perSecond int) (func(string) (bool, error), error) {
 	where, err := redislimit.ParseURL("redis://" + addr)
 	if err != nil {

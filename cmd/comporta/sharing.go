@@ -30,14 +30,14 @@ type sharing struct {
 
 	ca, prefix      string
 	period, timeout time.Duration
-	gateways        int
+	gateways, keys  int
 	secret          [32]byte
 }
 
 // sharingOf reads what the configuration and its files say. ring is nil while the
 // key file is missing, which is told elsewhere.
 func sharingOf(c *config.Redis, ring *keys.Ring) (sharing, error) {
-	s := sharing{prefix: c.Prefix, period: c.Period, timeout: c.Timeout, gateways: c.Gateways}
+	s := sharing{prefix: c.Prefix, period: c.Period, timeout: c.Timeout, gateways: c.Gateways, keys: c.Keys}
 	if ring != nil {
 		s.secret = ring.Derive("ratelimit").Keys[0].Secret
 	}
@@ -56,7 +56,7 @@ func sharingOf(c *config.Redis, ring *keys.Ring) (sharing, error) {
 
 // config is the store's, with a log of its comings and goings.
 func (s *sharing) config(log *slog.Logger) (redislimit.Config, error) {
-	c := redislimit.Config{Prefix: s.prefix, Secret: s.secret[:], Period: s.period, Timeout: s.timeout, Nodes: s.gateways}
+	c := redislimit.Config{Prefix: s.prefix, Secret: s.secret[:], Period: s.period, Timeout: s.timeout, Nodes: s.gateways, Keys: s.keys}
 	var err error
 	if c.Redis, err = redislimit.ParseURL(s.URL); err != nil {
 		return c, err

@@ -24,7 +24,11 @@ type SharedStats struct {
 	Failed  uint64 // calls that failed, or whose answer came too late
 	Refused uint64 // decisions that were not asked for, since the breaker was open
 	Busy    uint64 // decisions that found too many others waiting
+	Crowded uint64 // decisions about keys that found no room in this process's memory
 
+	// ForgottenUnits were granted here and never charged: what this process knew of
+	// their keys gave way to others, or could not be told.
+	ForgottenUnits uint64
 	// OvershotUnits were granted beyond a limit: the price of deciding here.
 	OvershotUnits uint64
 	// OvershootRatio is the most that a key was overdrawn lately, as a part of what

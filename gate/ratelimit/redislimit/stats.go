@@ -82,8 +82,8 @@ func (s *Store) SharedStatsAt(now time.Time) ratelimit.SharedStats {
 	return ratelimit.SharedStats{
 		Available: !s.health.lost.Load(), Nodes: st.Nodes,
 		Asked: st.Asked, Spared: st.Leases + st.Cold + st.Denied,
-		Failed: st.Errors + st.Late, Refused: st.Refused, Busy: st.Busy,
-		OvershotUnits: st.OvershotUnits, OvershootRatio: st.OvershootRatio,
+		Failed: st.Errors + st.Late, Refused: st.Refused, Busy: st.Busy, Crowded: st.Crowded,
+		ForgottenUnits: st.ForgottenUnits, OvershotUnits: st.OvershotUnits, OvershootRatio: st.OvershootRatio,
 	}
 }
 
