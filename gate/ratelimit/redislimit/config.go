@@ -35,7 +35,7 @@ type Config struct {
 	// Redis is away the last count stays.
 	Nodes int
 	// Keys is how many keys this node knows something about, 1,024 to 16,777,216;
-	// 0 means 65,536 (9 MiB). What finds no room is asked of Redis.
+	// 0 means 65,536 (8 MiB). What finds no room is asked of Redis.
 	Keys int
 	// Queue bounds the calls that wait for a round trip, 16 to 1,048,576; 0 means
 	// 4,096 (in a cluster: for each of 32 parts of the key space). Others are

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/redis/go-redis/v9"
 
@@ -266,4 +267,18 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What the configuration and the guide say of memory.
+func TestMemoryOfAKey(t *testing.T) {
+	const keys = 1 << 18
+	m := newMemory(keys, time.Second.Microseconds())
+	bytes := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		bytes += cap(s.names)*8 + cap(s.entries)*int(unsafe.Sizeof(entry{})) + cap(s.due)*4
+	}
+	if per := float64(bytes) / keys; per != 124 {
+		t.Errorf("%v bytes a key, want 124", per)
+	}
 }
