@@ -22,8 +22,8 @@ var (
 	descStoreErrors = describe("ratelimit_store_errors_total", "Decisions of shared rate rules that their store did not make: "+
 		"it failed or was late (failed), was not asked since it is away (refused), or too many others waited (busy).", "store", "kind")
 	descStoreDecisions = describe("ratelimit_store_decisions_total", "Decisions of shared rate rules, by whether the store had to be asked.", "store", "asked")
-	descStoreCrowded   = describe("ratelimit_store_crowded_total", "Decisions about keys of which the gateway could remember nothing; redis.keys is too small while it grows.", "store")
-	descForgotten      = describe("ratelimit_forgotten_units_total", "Units granted by this gateway of which the store was never told: a flood of invented keys, or redis.keys is too small.", "store")
+	descStoreCrowded   = describe("ratelimit_store_crowded_total", "Decisions for which the store was asked because the gateway has no room to remember their keys; redis.keys is too small while it grows.", "store")
+	descForgotten      = describe("ratelimit_forgotten_units_total", "Units granted by this gateway of which the store was never told: to keys that strangers invent, or because a call failed.", "store")
 	descStoreUp        = describe("ratelimit_store_up", "1 if the store of shared rate rules is asked, 0 while it is away.", "store")
 	descStoreNodes     = describe("ratelimit_nodes", "Gateways that share the limits of a store, by the last count.", "store")
 	descOvershot       = describe("ratelimit_overshot_units_total", "Units granted by this gateway beyond a shared limit.", "store")

@@ -101,7 +101,7 @@ func TestSharedStoresAreShown(t *testing.T) {
 		# HELP comporta_rate_limited_total Requests denied by a limit of a rate rule, or counted by its shadow; one that several limits deny counts at each.
 		# TYPE comporta_rate_limited_total counter
 		comporta_rate_limited_total{rule="shared",shadow="false"} 9
-		# HELP comporta_ratelimit_forgotten_units_total Units granted by this gateway of which the store was never told: a flood of invented keys, or redis.keys is too small.
+		# HELP comporta_ratelimit_forgotten_units_total Units granted by this gateway of which the store was never told: to keys that strangers invent, or because a call failed.
 		# TYPE comporta_ratelimit_forgotten_units_total counter
 		comporta_ratelimit_forgotten_units_total{store="redis"} 10
 		# HELP comporta_ratelimit_nodes Gateways that share the limits of a store, by the last count.
@@ -113,7 +113,7 @@ func TestSharedStoresAreShown(t *testing.T) {
 		# HELP comporta_ratelimit_overshot_units_total Units granted by this gateway beyond a shared limit.
 		# TYPE comporta_ratelimit_overshot_units_total counter
 		comporta_ratelimit_overshot_units_total{store="redis"} 2
-		# HELP comporta_ratelimit_store_crowded_total Decisions about keys of which the gateway could remember nothing; redis.keys is too small while it grows.
+		# HELP comporta_ratelimit_store_crowded_total Decisions for which the store was asked because the gateway has no room to remember their keys; redis.keys is too small while it grows.
 		# TYPE comporta_ratelimit_store_crowded_total counter
 		comporta_ratelimit_store_crowded_total{store="redis"} 9
 		# HELP comporta_ratelimit_store_decisions_total Decisions of shared rate rules, by whether the store had to be asked.

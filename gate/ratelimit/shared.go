@@ -24,10 +24,10 @@ type SharedStats struct {
 	Failed  uint64 // calls that failed, or whose answer came too late
 	Refused uint64 // decisions that were not asked for, since the breaker was open
 	Busy    uint64 // decisions that found too many others waiting
-	Crowded uint64 // decisions about keys that found no room in this process's memory
+	Crowded uint64 // of Asked: about keys that found no room in this process's memory
 
-	// ForgottenUnits were granted here and never charged: what this process knew of
-	// their keys gave way to others, or could not be told.
+	// ForgottenUnits were granted here and never charged: to keys that strangers
+	// invented, or because the call that told of them failed.
 	ForgottenUnits uint64
 	// OvershotUnits were granted beyond a limit: the price of deciding here.
 	OvershotUnits uint64

@@ -415,7 +415,7 @@ type Redis struct {
 	Period time.Duration `key:"period" default:"1s" range:"100ms..1m"`
 	// The most that a request waits for Redis.
 	Timeout time.Duration `key:"timeout" default:"20ms" range:"1ms..5s" hint:"20ms; a Redis that takes longer is as good as away"`
-	// How many keys a gateway remembers something of, at 124 bytes each. With more of them in use within a period, some are granted units that Redis never hears of.
+	// How many keys a gateway remembers something of, at 124 bytes each. Of the others Redis is asked for each request.
 	Keys int `key:"keys" default:"262144" range:"1024..16777216"`
 	// How many gateways share, at most: assumed until Redis has counted them, and what a rule with on_store_failure local is divided by.
 	Gateways int `key:"gateways" default:"1" range:"1..10000"`

@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -248,5 +249,37 @@ func TestDeniedRequestsGiveLeasesBack(t *testing.T) {
 		if got := n.entry("k").lease; got != lease {
 			t.Errorf("a lease of %d became %d", lease, got)
 		}
+	}
+}
+
+// More keys than there is room for, of callers who are believed: what finds no
+// room is asked of Redis, so that nothing is forgotten and every key gets what it
+// may have, and once what a node grants before it asks.
+func TestMoreKeysThanRoom(t *testing.T) {
+	c := newClock()
+	v := newServer(c.Now)
+	n := newNode(t, v, c, Config{Keys: minKeys}, ratelimit.Policy{Limit: per(4, 24*time.Hour, 4)})
+	const keys = 4 * minKeys
+	var admitted [keys]int
+	for range 6 {
+		for k := range keys {
+			if n.take(fmt.Sprint("k", k), 1) {
+				admitted[k]++
+			}
+			if k%500 == 0 {
+				c.Advance(100 * time.Millisecond)
+				n.sweep()
+			}
+		}
+	}
+	n.settled()
+	for k, got := range admitted {
+		if got < 4 || got > 5 {
+			t.Fatalf("key %d: %d admitted of 4", k, got)
+		}
+	}
+	st := n.StatsAt(c.Now())
+	if st.ForgottenUnits != 0 || st.Crowded == 0 {
+		t.Errorf("%d units are forgotten, %d calls found no room", st.ForgottenUnits, st.Crowded)
 	}
 }

@@ -73,9 +73,14 @@ func (s *shard) find(name uint64) *entry {
 	return nil
 }
 
-// admit makes an entry for a new name, in the place of the one whose loss
-// matters least, or returns nil when all of them are needed.
-func (m *memory) admit(s *shard, now int64, name uint64) *entry {
+// admit makes an entry for a new name, in the place of the one whose loss matters
+// least, or returns nil when all of them are needed.
+//
+// For a caller who is believed no unit is forgotten and no denial: Redis decides
+// on its key each time, as long as there is no room. Strangers could invent keys
+// that lean on Redis so; in a set that is full of others' debts theirs take the
+// place of one.
+func (m *memory) admit(s *shard, now int64, name uint64, believed bool) *entry {
 	from := int(name) & (len(s.names) - 1) &^ (ways - 1)
 	best, least, oldest := -1, pinned, int64(0)
 	for i := from; i < from+ways; i++ {
@@ -83,6 +88,9 @@ func (m *memory) admit(s *shard, now int64, name uint64) *entry {
 		worth := free
 		if s.names[i] != 0 {
 			worth = e.worth(now, m.period)
+		}
+		if believed && (worth == cold || worth == denying) {
+			continue
 		}
 		if worth < least || worth == least && worth != pinned && e.seen < oldest {
 			best, least, oldest = i, worth, e.seen

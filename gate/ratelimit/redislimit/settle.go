@@ -128,7 +128,7 @@ func (s *Store) settleAll(ctx context.Context, now int64, debits []ratelimit.Deb
 		sh.mu.Lock()
 		e := sh.find(c.name)
 		if e == nil { // so that the next decision knows of it
-			if e = s.memory.admit(sh, now, c.name); e != nil {
+			if e = s.memory.admit(sh, now, c.name, true); e != nil {
 				e.meter, e.wire, e.seen = c.meter, c.wire, now
 			}
 		}

@@ -174,7 +174,7 @@ func (s *Store) pay(now int64, c *claim, key []byte, believed bool) (payment, ra
 	e := sh.find(c.name)
 	fresh := e == nil
 	if fresh {
-		if e = s.memory.admit(sh, now, c.name); e == nil {
+		if e = s.memory.admit(sh, now, c.name, believed); e == nil {
 			s.tally.crowded.Add(1)
 			c.wire = nameOf(m.label, key)
 			return asking, ratelimit.Result{}
