@@ -35,6 +35,7 @@ func commands() []command {
 		{"serve", "[-config FILE] [-upstream URL] [-listen ADDR] [-admin ADDR]", "the gateway; -upstream alone is enough", runServe},
 		{"demo", "[-duration D] [-json] [-no-browser]", "the incident on loopback, bare and protected", runDemo},
 		{"simulate", "[SCENARIO|FILE.yaml] [-seeds N] [-compare A,B,…] [-sweep key=lo:hi:n] [-set key=value] [-out DIR] [-json] [-csv]", "a storm in virtual time, and what defences make of it", runSimulate},
+		{"storm", "-target URL [-i-own-this-target HOST] [-rate N] [-duration D] [-seed N] [-json]", "the incident's clients against a server of your own, as live load", runStorm},
 		{"validate", "FILE", "every problem of a configuration, with its place and remedy", runValidate},
 		{"config", "[FILE]", "the effective configuration, each value with its origin", runConfig},
 		{"check", "client [-limit 4s] [-json] -- CMD…", "how many calls a client makes to a server that fails", runCheck},

@@ -17,7 +17,8 @@
 //
 // The load is bounded: [MaxRate], [MaxRequests], [MaxLength] and
 // [MaxConnections] hold whatever a scenario says. Incident binds to loopback
-// only. Whoever gives a Storm another URL answers for it.
+// only, and [NewTransport] dials nothing else unless told to. Whoever gives a Storm
+// another URL answers for it.
 //
 // On a machine that is short of CPU the numbers are the machine's: watch that the
 // bare service serves its users before the outage.

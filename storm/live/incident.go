@@ -33,7 +33,7 @@ func Incident(ctx context.Context, scenario storm.Scenario, wrap func(http.Handl
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	transport := newTransport()
+	transport := NewTransport(false)
 	s := Storm{
 		Scenario: scenario, URL: "http://" + listener.Addr().String(), Transport: transport,
 		Dependency: service.SetDown, Watch: watch,
@@ -57,22 +57,4 @@ func ended(err error) error {
 		return nil
 	}
 	return err
-}
-
-// newTransport returns the population's connections.
-func newTransport() *http.Transport {
-	dialer := net.Dialer{Timeout: time.Second}
-	return &http.Transport{
-		MaxConnsPerHost: MaxConnections, MaxIdleConnsPerHost: MaxConnections,
-		DisableCompression: true,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, address)
-			if tcp, ok := c.(*net.TCPConn); ok && err == nil {
-				// A client that runs out of time hangs up hundreds of times a
-				// second. A reset leaves no port behind in TIME_WAIT.
-				err = tcp.SetLinger(0)
-			}
-			return c, err
-		},
-	}
 }

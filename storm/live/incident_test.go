@@ -269,25 +269,23 @@ func TestTheObedientComeHome(t *testing.T) {
 }
 
 // An instant for each client, against one constant for all: the constant makes
-// an appointment.
+// an appointment. Users that are not served are counted, not the moment of the last
+// of them, which is chance where so few are left.
 func TestInstantsAgainstAConstant(t *testing.T) {
-	rec, constant := ride(t, obeying(1), limit("5"))
-	turnedAway := lostAfter(rec)
-	rec, instants := ride(t, obeying(1), gated(static))
-	if lost := lostAfter(rec); instants.PeakX >= constant.PeakX || lost > turnedAway/4 {
-		t.Errorf("instants: peak %vx, %d users lost after the outage; a constant: %vx, %d", instants.PeakX, lost, constant.PeakX, turnedAway)
-	}
-}
-
-// lostAfter counts the users who came after the outage and were not served in time.
-func lostAfter(rec *live.Recording) (lost int) {
-	s := &rec.Scenario
-	for i, b := range rec.Buckets {
-		if at := time.Duration(i) * live.Interval; at >= s.OutageEnd() && at < s.Length-s.FreshWithin {
-			lost += b.Began - b.Fresh
+	missed := func(rec *live.Recording) (n int) {
+		s := &rec.Scenario
+		for _, b := range rec.Buckets[s.OutageEnd()/live.Interval : (s.Length-s.FreshWithin)/live.Interval] {
+			n += b.Began - b.Fresh
 		}
+		return n
 	}
-	return lost
+	constantRec, constant := ride(t, obeying(1), limit("5"))
+	instantsRec, instants := ride(t, obeying(1), gated(static))
+	if instants.PeakX >= constant.PeakX || missed(instantsRec) >= missed(constantRec)/2 {
+		t.Errorf("instants: peak %vx, %d users not served; a constant: %vx, %d",
+			instants.PeakX, missed(instantsRec), constant.PeakX, missed(constantRec))
+	}
+	t.Logf("not served: %d, and %d", missed(instantsRec), missed(constantRec))
 }
 
 // cases/storm.md S21, as far as goroutines allow: what is created is accounted

@@ -55,6 +55,17 @@ type Recording struct {
 	Capped bool
 }
 
+// Seconds sums the recording up by the second; what is left of a last one counts as
+// one.
+func (rec *Recording) Seconds() []Bucket {
+	const n = int(time.Second / Interval)
+	seconds := make([]Bucket, (len(rec.Buckets)+n-1)/n)
+	for i := range rec.Buckets {
+		seconds[i/n].add(&rec.Buckets[i])
+	}
+	return seconds
+}
+
 // recorder counts while a storm runs.
 type recorder struct {
 	scenario storm.Scenario
