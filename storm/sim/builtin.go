@@ -22,6 +22,8 @@ var builtins = []struct {
 	{"disobedient", "the incident, with nobody who reads a Retry-After", disobedient},
 	{"steady", "no incident at all: a defence must not be noticed", steady},
 	{"metafor", "mpi-sws-rse/metafor, example 1: one server at 95 %, 4 retries, a queue longer than patience", metafor},
+	{"metastable-state", "adamfilli/happy-simulator, metastable_state: a surge of 10 s to twice the capacity, 5 attempts without a pause", metastableState},
+	{"retry-sim", "mbrooker/simulator_example, retry_sim: half of all calls fail by chance; what repeats make of it", retrySim},
 }
 
 // Builtins lists the scenarios that come with the package, each with a line about it.
@@ -152,5 +154,40 @@ func metafor() Scenario {
 		}},
 		Layers: Layers{Quick: time.Millisecond, Gap: time.Second, Growth: 1, Cap: time.Second},
 		Obey:   -1, Estimate: 1,
+	}
+}
+
+// metastableState is metastable_state of adamfilli/happy-simulator, by the
+// parameters of its code: a server of 10 a second with an endless queue, 9 a second
+// asked and 20 for ten seconds, a timeout of half a second, 5 attempts, the next at
+// once. Arrivals are a Poisson stream and not evenly spaced, and the demand does not
+// fall in steps at the end: `-sweep demand=3:9:7` shows from where on it recovers.
+func metastableState() Scenario {
+	return Scenario{
+		Demand: 9, Warmup: 10 * time.Minute, Outage: 10 * time.Second, Surge: 20.0 / 9, Length: 40 * time.Minute,
+		Service: Service{Slots: 1 / 9.0, Latency: 100 * time.Millisecond, Exponential: true, Queue: time.Hour, FailsIn: 100 * time.Millisecond},
+		Classes: []Class{{
+			Name: "client", Share: 1, Keys: 100, Manner: Layered, Attempts: 5, Innermost: 5,
+			Timeout: 500 * time.Millisecond, Patience: 1000 * time.Hour,
+		}},
+		Layers: Layers{Quick: time.Millisecond, Gap: time.Second, Growth: 1, Cap: time.Second},
+		Obey:   -1, Estimate: 1,
+	}
+}
+
+// retrySim is retry_sim of mbrooker/simulator_example, by the parameters of its
+// code: 100 clients with 10 calls a second each, a server that fails by chance and
+// has room for all, 3 repeats at once. Its token bucket is the idea of client/budget.
+func retrySim() Scenario {
+	class := Class{
+		Name: "client", Share: 1, Keys: 100, Manner: Layered, Attempts: 4, Innermost: 4,
+		Timeout: 10 * time.Second, Patience: 1000 * time.Hour,
+	}
+	return Scenario{
+		Demand: 1000, Length: 10 * time.Minute, Operations: 100_000,
+		Service: Service{Slots: 1, Latency: 20 * time.Millisecond, Queue: time.Minute, FailsIn: 20 * time.Millisecond, Fails: 0.5},
+		Classes: []Class{class},
+		Layers:  Layers{Quick: time.Millisecond, Gap: time.Second, Growth: 1, Cap: time.Second},
+		Obey:    -1, Estimate: 1,
 	}
 }

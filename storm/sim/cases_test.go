@@ -141,6 +141,34 @@ func TestCase_Storm_P1_Metafor(t *testing.T) {
 	between(t, "before, with a queue of 2 s", r.FreshBefore, 0.85, 1)
 }
 
+// Ten seconds of twice the capacity, and it never comes back: the repeats alone
+// fill the server. Asked less than it takes with all their repeats it recovers.
+func TestMetastableState(t *testing.T) {
+	s, _ := Builtin("metastable-state")
+	r := played(t, s, "none", 1)
+	between(t, "fresh", r.FreshOK, 0, 0.2)
+	if r.Recovered {
+		t.Errorf("it recovered after %v min", r.RecoveryMin)
+	}
+	limited := played(t, s, "limit", 1)
+	// A house of one turns a third away at the best of times.
+	between(t, "fresh, behind a limit", limited.FreshOK, limited.FreshBefore-0.03, 1)
+}
+
+// Case P3, as retry_sim draws it: 3 repeats at once of calls that fail with p make
+// 1 + p + p² + p³ of each.
+func TestCase_Storm_P3_RetrySim(t *testing.T) {
+	for _, p := range []float64{0, 0.1, 0.5, 1} {
+		s, _ := Builtin("retry-sim")
+		s.Service.Fails = p
+		between(t, "attempts an operation", played(t, s, "none", 1).AttemptsPerOp, 0.99*(1+p+p*p+p*p*p), 1.01*(1+p+p*p+p*p*p))
+		// Our envelope with its budget: a burst of 10 for each of 100 clients, and a tenth
+		// of what succeeds at first.
+		s.Classes[0].Manner, s.Classes[0].SDK = SDK, true
+		between(t, "with a budget", played(t, s, "budget", 1).AttemptsPerOp, 1, 1+p*(1-p)/0.9*1.2+0.1*(1-p)+0.011)
+	}
+}
+
 // Without an incident nobody must notice the gate; the source article's rule is
 // noticed, since some originals equal others.
 func TestSteadyHasNoCollateral(t *testing.T) {

@@ -32,6 +32,7 @@ const (
 	askWake
 	askService
 	askKnown
+	askFails
 	askDefence // what a defence draws
 )
 

@@ -112,6 +112,9 @@ func (e *engine) limit() int { return max(int(math.Round(e.s.Estimate*float64(e.
 
 func (e *engine) inOutage(t instant) bool { return t >= e.outageAt && t < e.outageEnd }
 
+// away reports whether the dependency is.
+func (e *engine) away(t instant) bool { return e.s.Surge == 0 && e.inOutage(t) }
+
 // epoch is the moment of the wall clock at which every run begins.
 var epoch = time.Unix(1_800_000_000, 0)
 
@@ -147,7 +150,10 @@ func (e *engine) run() {
 // after the outage, in a straight line.
 func (e *engine) untilNext() instant {
 	rate := e.s.Demand
-	if e.s.Outage > 0 && e.now > e.outageEnd {
+	switch {
+	case e.s.Surge > 0 && e.inOutage(e.now):
+		rate *= e.s.Surge
+	case e.s.Outage > 0 && e.now > e.outageEnd:
 		rate *= max(1-e.s.Decline*time.Duration(e.now-e.outageEnd).Hours(), 0.05)
 	}
 	e.clock += e.dice.exponential(askGap, e.count, 0) / rate * float64(time.Second)
@@ -186,8 +192,12 @@ const roundTrip = instant(20 * time.Millisecond)
 func (e *engine) send(i uint32) {
 	o := &e.ops[i]
 	if o.attempts > 0 {
+		if o.answer == barred {
+			e.fault("an operation went on after an answer that ends it")
+		}
 		e.reword(o)
 	}
+	e.tally.attempts++
 	o.attempts++
 	o.inGo++
 	o.sent = e.now
@@ -283,7 +293,10 @@ func (e *engine) enter(i uint32) passage {
 		return passage{e.now, e.now, false}
 	}
 	p := passage{start: e.station.start(e.now)}
-	p.ok = !e.inOutage(p.start)
+	p.ok = !e.away(p.start)
+	if f := e.s.Service.Fails; f > 0 && e.dice.of(askFails, o.id, int(o.attempts)) < f {
+		p.ok = false
+	}
 	took := instant(e.s.Service.FailsIn)
 	if p.ok {
 		took = e.s.Service.took(e.dice.of(askService, o.id, int(o.attempts)))

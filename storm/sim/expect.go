@@ -83,5 +83,6 @@ var fields = map[string]func(*Result) float64{
 	"lost":            func(r *Result) float64 { return r.Lost },
 	"backlog95_min":   func(r *Result) float64 { return r.Backlog95Min },
 	"duplicates":      func(r *Result) float64 { return r.Duplicates },
+	"attempts_per_op": func(r *Result) float64 { return r.AttemptsPerOp },
 	"barred_share":    func(r *Result) float64 { return r.BarredShare },
 }

@@ -45,14 +45,16 @@ const headerKey = "X-Api-Key"
 // gateway is the gate itself, without a transport: what decides here is the code
 // that decides in production.
 type gateway struct {
-	gate    *gate.Gate
-	limit   int // 0: it moves
-	mute    bool
-	visits  []*visit
-	spare   []uint32
-	waiting []uint32 // visits in the gate's queue, in the order of arrival
-	in      int      // visits that hold a permit
-	tickets tickets
+	gate  *gate.Gate
+	limit int // 0: it moves
+	mute  bool
+	// reserves says that permits are kept free for originals on purpose.
+	reserves bool
+	visits   []*visit
+	spare    []uint32
+	waiting  []uint32 // visits in the gate's queue, in the order of arrival
+	in       int      // visits that hold a permit
+	tickets  tickets
 	// granted counts the permits that were handed to the queue, and jumped those of
 	// them that a repeat got while originals waited: it is owed a twentieth.
 	granted, jumped int
@@ -81,7 +83,7 @@ func openGate(o gateOptions) func(*engine) (door, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sim: %w", err)
 		}
-		w := &gateway{gate: g, limit: e.limit(), mute: o.mute, tickets: newTickets()}
+		w := &gateway{gate: g, limit: e.limit(), mute: o.mute, reserves: o.reserve, tickets: newTickets()}
 		if o.learn {
 			w.limit = 0
 		}
@@ -224,7 +226,9 @@ func (g *gateway) done(e *engine, ref uint32) {
 		g.advise(e, v)
 	}
 	v.d.FinishAt(e.time(e.now), outcome)
-	g.in--
+	if g.in--; g.in < 0 {
+		e.fault("more left than entered")
+	}
 	g.close(ref)
 	g.ask(e)
 }
@@ -294,8 +298,11 @@ func (g *gateway) checkRefusal(e *engine, v *visit) {
 	case v.d.Queued > 0: // it was judged a moment ago
 	case v.r.Slot.State == comporta.SlotEarly && !v.d.Due.Equal(v.r.Slot.Due):
 		e.fault("an instant that was moved")
-	case g.in < g.limit && len(g.waiting) == 0 && original(v):
+	case g.limit == 0 || len(g.waiting) > 0 || g.in >= g.limit:
+	case original(v):
 		e.fault("an original was refused before a free permit")
+	case !g.reserves && float64(g.in) < 0.92*float64(g.limit):
+		e.fault("a repeat was refused at a house with room")
 	}
 	const slack = 40 // permits; a debt may be carried over
 	if g.jumped > g.granted/20+slack {

@@ -64,10 +64,10 @@ func (e *engine) sum(from, to int) (b bin) {
 
 // tally is what is counted over the whole run.
 type tally struct {
-	done, lost, work, useful, duplicates uint64
-	begun, barred                        [maxClasses]uint64
-	most                                 [maxClasses]uint16 // attempts at one operation
-	drained                              []instant
+	attempts, done, lost, work, useful, duplicates uint64
+	begun, barred                                  [maxClasses]uint64
+	most                                           [maxClasses]uint16 // attempts at one operation
+	drained                                        []instant
 }
 
 // Result is a run in a handful of numbers. Shares are fractions.
@@ -100,6 +100,8 @@ type Result struct {
 	// Duplicates is how many executions of an operation that was carried out already
 	// stand behind each one done.
 	Duplicates float64 `json:"duplicates"`
+	// AttemptsPerOp is how many attempts stand behind an operation, served or not.
+	AttemptsPerOp float64 `json:"attempts_per_op"`
 	// MaxAttempts is the most attempts at one operation that is over, by class.
 	MaxAttempts map[string]int `json:"max_attempts"`
 	// BarredShare is the share of the operations of the class most turned away for
@@ -129,6 +131,7 @@ func (e *engine) result(d *Defence, seed uint64) *Result {
 	r := &Result{Defence: d.Name, Seed: seed, Events: e.events, MaxAttempts: map[string]int{}}
 	r.Waste = ratio(t.work-min(t.useful, t.work), t.work)
 	r.Lost = ratio(t.lost, e.count)
+	r.AttemptsPerOp = ratio(t.attempts, e.count)
 	r.Duplicates = ratio(t.duplicates, t.done)
 	for i := range e.s.Classes {
 		r.BarredShare = max(r.BarredShare, ratio(t.barred[i], t.begun[i]))

@@ -19,6 +19,9 @@ type Scenario struct {
 	Warmup time.Duration `yaml:"warmup"`
 	Outage time.Duration `yaml:"outage"`
 	Length time.Duration `yaml:"length"`
+	// Surge makes the outage one of the demand: the dependency stays, and so many
+	// times as much is wanted; 0 is none.
+	Surge float64 `yaml:"surge"`
 	// Decline is the share of the demand that is lost in an hour after the outage.
 	Decline float64 `yaml:"decline"`
 
@@ -164,6 +167,9 @@ func (s *Scenario) Check() error {
 	}
 	if !(s.Service.Slots > 0 && s.Service.Slots < 1000) || s.Service.Latency <= 0 || s.Service.Queue < 0 || s.Service.FailsIn <= 0 {
 		bad("service: it does no work; give it slots, latency and fails_in")
+	}
+	if !(s.Service.Fails >= 0 && s.Service.Fails <= 1) || !(s.Surge >= 0 && s.Surge <= 1000) {
+		bad("service.fails: %v is not a fraction, or surge: %v is not within 0 and 1000", s.Service.Fails, s.Surge)
 	}
 	if len(s.Classes) == 0 || len(s.Classes) > maxClasses {
 		bad("classes: %d; give 1 to %d", len(s.Classes), maxClasses)

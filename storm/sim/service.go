@@ -23,6 +23,8 @@ type Service struct {
 	// FailsIn is how long a request holds its slot while the dependency is down,
 	// before it is answered 503.
 	FailsIn time.Duration `yaml:"fails_in"`
+	// Fails is the share of requests that fail by chance, dependency or not.
+	Fails float64 `yaml:"fails"`
 }
 
 // station is the service at work. Since its queue is first-in first-out and
