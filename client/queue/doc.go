@@ -36,6 +36,15 @@
 // Delivery is at least once: a process that dies between the answer and the note
 // of it sends again, with the same key.
 //
+// An attempt that a kill or a power cut ends stays counted, whatever it was doing:
+// the file cannot tell a connection that was being made from an answer that was
+// lost, and an item that kills its process must come to an end. One that meets
+// MaxAttempts such ends is a dead letter: kept, told, to be revived. Ending Run
+// by its context costs no attempt that had reached no server.
+//
+// A network that answers in a server's place (a captive portal) can be told from
+// it by a status of 511 and by redirects, not by an answer of 200: use https.
+//
 // The queue is the layer that repeats. The context of a [Sender] says so, and a
 // client of this module makes one attempt with it; any other client that retries
 // by itself multiplies MaxAttempts.

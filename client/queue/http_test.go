@@ -143,3 +143,134 @@ func TestTheClientBelowMakesOneAttempt(t *testing.T) {
 		}
 	})
 }
+
+// A network that answers in the server's place has delivered nothing.
+func TestCaptivePortal(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		fate   Fate
+		asked  string // what the portal saw
+	}{
+		{"found", 302, Again, "POST /orders"},
+		{"see other", 303, Again, "POST /orders"},
+		{"moved", 301, Again, "POST /orders"},
+		{"login required", 511, Offline, "POST /orders"},
+		{"temporary, with the same method", 307, Done, "POST /orders POST /login"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var network memhttp.Network
+			var asked []string
+			server := network.Serve("service", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked = append(asked, r.Method+" "+r.URL.Path); r.URL.Path != "/login" {
+					w.Header().Set("Location", "/login")
+					w.WriteHeader(c.status)
+				}
+			}))
+			defer server.Close()
+			client := network.Client()
+			defer client.CloseIdleConnections()
+			r := HTTP(client, post("http://service/orders"))(t.Context(), Item{Key: "k", Payload: []byte("x")})
+			if r.Fate != c.fate || strings.Join(asked, " ") != c.asked {
+				t.Errorf("%+v after %q, want %v", r, asked, c.fate)
+			}
+		})
+	}
+}
+
+// The caller's own rule about redirects stays in force.
+func TestRedirectsAreTheCallersToo(t *testing.T) {
+	var network memhttp.Network
+	hops := 0
+	server := network.Serve("service", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hops++
+		http.Redirect(w, r, "/", http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	client := network.Client()
+	defer client.CloseIdleConnections()
+	if r := HTTP(client, post("http://service/"))(t.Context(), Item{Key: "k"}); r.Fate != Again || hops != 10 {
+		t.Errorf("%+v after %d hops", r, hops)
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if r := HTTP(client, post("http://service/"))(t.Context(), Item{Key: "k"}); r.Fate != Again || hops != 11 {
+		t.Errorf("%+v after %d hops", r, hops)
+	}
+}
+
+// What the envelope below holds back costs no attempt, and what an update cures
+// kills no item.
+func TestHeldBackBelow(t *testing.T) {
+	tooOld := func(w http.ResponseWriter) {
+		w.Header().Set("Comporta-Decision", "client_too_old")
+		w.Header().Set("X-Should-Retry", "false")
+		w.WriteHeader(http.StatusForbidden)
+	}
+	upgrade := func(w http.ResponseWriter) { w.WriteHeader(http.StatusUpgradeRequired) }
+	for _, c := range []struct {
+		name   string
+		config client.Config
+		answer func(http.ResponseWriter)
+		calls  int
+	}{
+		{"too old, said once", client.Config{Version: "acme/1.0.0"}, tooOld, 1},
+		{"426", client.Config{Version: "acme/1.0.0"}, upgrade, 1},
+		{"a strict client", client.Config{Strict: true}, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var network memhttp.Network
+				calls := 0
+				server := network.Serve("service", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					calls++
+					c.answer(w)
+				}))
+				defer server.Close()
+				envelope, err := client.New(c.config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				below := network.Client()
+				defer below.CloseIdleConnections()
+				q := open(t, Config{MaxAttempts: 3})
+				enqueue(t, q, time.Now(), "a", "b")
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				err = q.Run(ctx, HTTP(&http.Client{Transport: envelope.Transport(below.Transport)}, post("http://service/")))
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				if s := q.Stats(); s.Waiting != 2 || s.Dead != 0 || calls != c.calls || q.state.waiting[0].attempts != 0 {
+					t.Errorf("%+v after %d calls, %d attempts", s, calls, q.state.waiting[0].attempts)
+				}
+			})
+		})
+	}
+}
+
+// The word of an answer is heard whatever frames its body, and for a bounded time.
+func TestTheWordInAnyFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network memhttp.Network
+		server := network.Serve("service", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusInternalServerError)
+			_ = http.NewResponseController(w).Flush() // no length can be declared
+			if r.URL.Path == "/endless" {
+				<-r.Context().Done()
+				return
+			}
+			_, _ = io.WriteString(w, `{"retryable": false}`)
+		}))
+		defer server.Close()
+		client := network.Client()
+		defer client.CloseIdleConnections()
+		if r := HTTP(client, post("http://service/"))(t.Context(), Item{Key: "k"}); r.Fate != Never {
+			t.Errorf("%+v, want never", r)
+		}
+		began := time.Now()
+		if r := HTTP(client, post("http://service/endless"))(t.Context(), Item{Key: "k"}); r.Fate != Again || time.Since(began) != answerTime {
+			t.Errorf("%+v after %v", r, time.Since(began))
+		}
+	})
+}

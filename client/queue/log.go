@@ -27,13 +27,16 @@ type log struct {
 // openLog opens or creates the file, takes its lock, hands its records to apply
 // and cuts off a torn tail.
 func openLog(path string, apply func(*record)) (*log, Recovery, error) {
-	l := &log{path: path}
 	file, err := openLocked(path)
 	if err != nil {
 		return nil, Recovery{}, err
 	}
-	l.file = file
-	recovery, err := l.recover(apply)
+	l := &log{path: path, file: file}
+	var recovery Recovery
+	// A compaction must replace the file, and not a symbolic link that leads to it.
+	if l.path, err = filepath.EvalSymlinks(path); err == nil {
+		recovery, err = l.recover(apply)
+	}
 	if err != nil {
 		return nil, Recovery{}, errors.Join(err, file.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -142,4 +143,42 @@ func BenchmarkNextWhileWaiting(b *testing.B) {
 	for b.Loop() {
 		_, _, _ = q.NextAt(start)
 	}
+}
+
+// cases/client.md D15: what is reported as kept is on the disk, and not in the
+// system's memory only. The null device takes every write and has no disk.
+func TestCase_Client_D15_EnqueueSyncs(t *testing.T) {
+	q := open(t, Config{})
+	enqueue(t, q, start, "a")
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if null.Sync() == nil {
+		t.Skip("this system syncs the null device")
+	}
+	disk := q.log.file
+	q.log.file = null
+	t.Cleanup(func() { _ = disk.Close() })
+	if _, err := q.EnqueueAt(start, Entry{Key: "b"}, 0); err == nil || !strings.Contains(err.Error(), "must be opened anew") {
+		t.Errorf("enqueued without a sync: %v", err)
+	}
+}
+
+// A path that is a symbolic link stays one: the file that it leads to is the queue.
+func TestASymbolicLinkIsKept(t *testing.T) {
+	disk, link := filepath.Join(t.TempDir(), "q"), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(disk, link); err != nil {
+		t.Fatal(err)
+	}
+	q := open(t, Config{Path: link}) // makes the file, through the link
+	enqueue(t, q, start, "a")
+	if err := q.log.rewrite(q.state.records()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v %v", info, err)
+	}
+	q = reopen(t, q)
+	wantKeys(t, "behind the link", waitingKeys(q), "a")
 }

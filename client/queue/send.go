@@ -15,7 +15,7 @@ type Fate uint8
 const (
 	Again   Fate = iota // the server failed, or did not answer; the attempt counts
 	Done                // the server has it
-	Offline             // no byte reached a server; the attempt does not count
+	Offline             // nothing was asked of the server, or it takes none from this version; does not count
 	Never               // no repeat can help; the item is a dead letter at once
 	numFates
 )

@@ -12,14 +12,21 @@ import (
 // whether it says that a repeat can help.
 const MaxPeek = 16 << 10
 
-// Peekable reports whether the body of a service's answer may say if a repeat
-// can help, and may be held in memory until it is known: a failure in JSON,
-// without a content coding, of a declared length up to MaxPeek.
-func Peekable(h http.Header, status int) bool {
+// MayTell reports whether the body of an answer may say if a repeat can help: a
+// failure in JSON, without a content coding.
+func MayTell(h http.Header, status int) bool {
 	if status < 400 || !isJSON(h.Get("Content-Type")) {
 		return false
 	}
-	if c := h.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
+	c := h.Get("Content-Encoding")
+	return c == "" || strings.EqualFold(c, "identity")
+}
+
+// Peekable reports whether such a body may be held back in memory together with
+// its head, by who stands between service and client: its length is declared, and
+// up to MaxPeek.
+func Peekable(h http.Header, status int) bool {
+	if !MayTell(h, status) {
 		return false
 	}
 	n, err := strconv.ParseUint(h.Get("Content-Length"), 10, 64)
