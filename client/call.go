@@ -69,7 +69,7 @@ func (c *call) run() (*http.Response, error) {
 func (c *call) refuse() error {
 	client := c.transport.client
 	switch {
-	case client.config.Strict && c.op.Nested && !c.owner.Remote():
+	case client.config.Strict && c.owner.OwnedHere():
 		c.report.Reason = retry.ReasonNested
 		return retry.ErrNested
 	case c.destination.refused.Load() == c.version:
@@ -167,7 +167,7 @@ func (c *call) pause(a *attempt, d retry.Decision) (io.ReadCloser, error) {
 		return nil, operation.Ended(ctx, last)
 	}
 	if d.Ask {
-		done, reason := retry.Ask(ctx, c.check)
+		done, reason := retry.Ask(ctx, c.op.Deadline, c.check)
 		if done {
 			reason = retry.ReasonDone
 		}

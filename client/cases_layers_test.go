@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -246,6 +247,51 @@ func TestCase_Client_D7_Inbound(t *testing.T) {
 	}
 }
 
+// What is kept of the sender's patience is kept once, through any layer between.
+func TestCase_Client_D7_MarginThroughDo(t *testing.T) {
+	for name, through := range map[string]func(context.Context, func(context.Context) error) error{
+		"at once":  func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
+		"in Do":    func(ctx context.Context, f func(context.Context) error) error { return retry.Do(ctx, "margin", f) },
+		"Do alone": nil,
+		"Do, twice": func(ctx context.Context, f func(context.Context) error) error {
+			return retry.Do(ctx, "margin", func(ctx context.Context) error { return retry.Do(ctx, "margin", f) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, client.Config{Margin: 500 * time.Millisecond, Policy: retry.Policy{MaxAttempts: 1}}, status(200), func(b *bench) {
+				front := b.network.Serve("front", client.Inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if through == nil {
+						start := time.Now()
+						_ = retry.Do(r.Context(), "margin", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+							retry.Within(retry.Policy{MaxAttempts: 1}))
+						if took := time.Since(start); took != 2950*time.Millisecond {
+							b.t.Errorf("Do took %v of the sender's 3s, want to leave 50ms", took)
+						}
+						return
+					}
+					_ = through(r.Context(), func(ctx context.Context) error {
+						_, _, err := b.do(request(b.t, ctx, "GET", nil))
+						return err
+					})
+					if ms, _ := strconv.Atoi(b.service.got[0].header.Get("Request-Timeout-Ms")); ms > 2500 {
+						b.t.Errorf("waits %d ms of the sender's 3000, want at most 2500", ms)
+					}
+				})))
+				bare := b.network.Client()
+				req := request(b.t, b.t.Context(), "GET", nil, "Request-Timeout-Ms", "3000")
+				req.URL.Host = "front"
+				resp, err := bare.Do(req)
+				if err != nil {
+					b.t.Fatal(err)
+				}
+				_ = resp.Body.Close()
+				bare.CloseIdleConnections()
+				_ = front.Close()
+			})
+		})
+	}
+}
+
 // A request that is passed on with its sender's header belongs to the sender.
 func TestCase_Client_D7_ForwardedHeader(t *testing.T) {
 	run(t, client.Config{}, status(503), func(b *bench) {
@@ -254,6 +300,12 @@ func TestCase_Client_D7_ForwardedHeader(t *testing.T) {
 			b.t.Errorf("%v %v", err, b.service.got)
 		}
 		b.expect(1)
+	})
+	// Strict looks for layers of this process, and the sender is none.
+	run(t, client.Config{Strict: true}, status(200), func(b *bench) {
+		if _, _, err := b.do(request(b.t, b.t.Context(), "GET", nil, "Retry-Attempt", "0")); err != nil {
+			b.t.Error(err)
+		}
 	})
 }
 

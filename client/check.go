@@ -16,7 +16,8 @@ type checkKey struct{}
 // they are not idempotent: before each repeat, after the wait, check is asked.
 // retry.FateNotDone lets the repeat go out. Anything else ends the operation with
 // a *retry.Error, whose reason is done, or not_idempotent where nobody knows.
-// check may use the same client; it is given the caller's context.
+// check may use the same client; it is given the caller's context, which ends with
+// the operation's time.
 func WithCheck(ctx context.Context, check Check) context.Context {
 	return context.WithValue(ctx, checkKey{}, check)
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/comporta/comporta/breaker"
 	"github.com/comporta/comporta/bulkhead"
 	"github.com/comporta/comporta/client/budget"
+	"github.com/comporta/comporta/client/internal/operation"
 	"github.com/comporta/comporta/client/retry"
 )
 
 // DefaultMargin is what Config.Margin means when it is 0.
-const DefaultMargin = 50 * time.Millisecond
+const DefaultMargin = operation.DefaultMargin
 
 const maxMargin = time.Minute
 

@@ -35,9 +35,9 @@ func markOf(h http.Header) *operation.Mark {
 		mark.Owner = "inbound"
 	}
 	if read.Patience > 0 {
-		mark.Deadline = time.Now().Add(read.Patience)
+		mark.Sender = time.Now().Add(read.Patience)
 	}
-	if mark.Owner == "" && mark.Deadline.IsZero() {
+	if mark.Owner == "" && mark.Sender.IsZero() {
 		return nil
 	}
 	return mark

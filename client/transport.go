@@ -63,11 +63,7 @@ func (t *transport) begin(req *http.Request) *call {
 	if callers, ok := ctx.Deadline(); ok {
 		c.endBy(callers)
 	}
-	if owner != nil && !owner.Deadline.IsZero() {
-		d := owner.Deadline
-		if owner.Remote() {
-			d = d.Add(-client.config.Margin)
-		}
+	if d := owner.Until(client.config.Margin); !d.IsZero() {
 		c.endBy(d)
 	}
 	// A request that says which attempt it is comes from somebody who counts them.
@@ -76,6 +72,9 @@ func (t *transport) begin(req *http.Request) *call {
 	c.op.Replayable = req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 	c.op.Budget = c.destination.budget
 	c.mark = operation.Mark{Owner: "client", Deadline: c.op.Deadline, Attempt: c.declared}
+	if owner != nil {
+		c.mark.Sender = owner.Sender
+	}
 	if req.Response != nil {
 		c.follow(callOf(req.Response))
 	}

@@ -38,7 +38,7 @@ func (b *Bucket) Withdraw() bool {
 // Deposit puts back what a call earns by succeeding at its first try.
 func (b *Bucket) Deposit() { b.put(b.terms.Load().earned) }
 
-// Refund puts back the token of a repeat that succeeded.
+// Refund puts back the token of a repeat that succeeded, or never went out.
 func (b *Bucket) Refund() { b.put(token) }
 
 // Level returns the number of tokens.

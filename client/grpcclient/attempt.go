@@ -65,7 +65,10 @@ type attempt struct {
 // attempt makes the next attempt, which may take share.
 func (c *call) attempt(now time.Time, share time.Duration) *attempt {
 	a := &attempt{call: c, number: c.op.Attempts, began: now}
-	mark := &operation.Mark{Owner: "client", Deadline: c.ownersDeadline(), Attempt: a.number - 1 + c.declared}
+	mark := &operation.Mark{Owner: "client", Deadline: c.owner.Until(c.client.config.Margin), Attempt: a.number - 1 + c.declared}
+	if c.owner != nil {
+		mark.Sender = c.owner.Sender
+	}
 	if c.bound {
 		mark.Deadline = c.op.Deadline
 	}

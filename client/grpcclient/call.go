@@ -29,7 +29,6 @@ type call struct {
 	bound       bool // every attempt ends within the operation's time: not a stream
 
 	versioned bool   // the caller says its version itself
-	keyed     bool   // the call has an idempotency-key
 	minted    string // the one that AutoKey made
 	counted   bool   // the caller says itself which attempt this is
 	declared  int    // the attempt that the caller or the owner is at
@@ -53,10 +52,11 @@ func (c *Client) begin(ctx context.Context, target, method string, options []grp
 	if owner.Owned() {
 		k.declared = owner.Attempt
 	}
+	k.op.Idempotent = k.asked.idempotent || c.config.Idempotent(method)
 	k.readMetadata()
 	callers, _ := ctx.Deadline()
 	k.op.Deadline = k.policy.DeadlineAt(k.began, callers)
-	if d := k.ownersDeadline(); !d.IsZero() && d.Before(k.op.Deadline) {
+	if d := owner.Until(c.config.Margin); !d.IsZero() && d.Before(k.op.Deadline) {
 		k.op.Deadline = d
 	}
 	k.op.Nested = owner.Owned() || k.counted
@@ -70,9 +70,11 @@ func (c *Client) begin(ctx context.Context, target, method string, options []grp
 func (c *call) readMetadata() {
 	md, _ := metadata.FromOutgoingContext(c.ctx)
 	if keys := md[keyIdempotency]; len(keys) == 1 {
-		_, c.keyed = comporta.ParseKey(keys[0])
-	} else if len(keys) == 0 && c.client.config.AutoKey && !c.idempotent() {
-		c.minted, c.keyed = rand.Text(), true
+		if _, keyed := comporta.ParseKey(keys[0]); keyed {
+			c.op.Idempotent = true
+		}
+	} else if len(keys) == 0 && c.client.config.AutoKey && !c.op.Idempotent {
+		c.minted, c.op.Idempotent = rand.Text(), true
 	}
 	c.versioned = len(md[keyVersion]) > 0
 	for _, name := range [...]string{keyAttempt, keyPreviousAttempts} {
@@ -82,27 +84,10 @@ func (c *call) readMetadata() {
 	}
 }
 
-// idempotent reports whether two executions are as good as one.
-func (c *call) idempotent() bool {
-	return c.keyed || c.asked.idempotent || c.client.config.Idempotent(c.method)
-}
-
-// ownersDeadline is when the layer above, here or in another process, needs the
-// answer; zero if it does not say.
-func (c *call) ownersDeadline() time.Time {
-	if c.owner == nil || c.owner.Deadline.IsZero() {
-		return time.Time{}
-	}
-	if c.owner.Remote() {
-		return c.owner.Deadline.Add(-c.client.config.Margin)
-	}
-	return c.owner.Deadline
-}
-
 // refuse looks for what makes any attempt pointless.
 func (c *call) refuse() error {
 	switch {
-	case c.client.config.Strict && c.op.Nested && !c.owner.Remote():
+	case c.client.config.Strict && c.owner.OwnedHere():
 		c.report.Reason = retry.ReasonNested
 		return retry.ErrNested
 	case c.destination.refused.Load() == c.version:
@@ -149,7 +134,7 @@ func (c *call) again(a *attempt, err error) error {
 		return operation.Ended(c.ctx, err)
 	}
 	if d.Ask {
-		done, reason := retry.Ask(c.ctx, c.asked.check)
+		done, reason := retry.Ask(c.ctx, c.op.Deadline, c.asked.check)
 		if done {
 			reason = retry.ReasonDone
 		}
@@ -171,7 +156,6 @@ func (c *call) decide(s retry.Sign) retry.Decision {
 		c.policy = c.client.policy(c.destination.name, c.method)
 	}
 	c.op.Over = c.ctx.Err() != nil
-	c.op.Idempotent = c.idempotent() // asked here: most calls never need to know
 	c.op.Blocked = c.destination.blockedAt(now)
 	d := c.policy.DecideAt(now, &c.op, s, config.Rand())
 	if !d.RetryAt.IsZero() {

@@ -75,13 +75,13 @@ func inbound(ctx context.Context) context.Context {
 	if len(h[comporta.HeaderRetryAttempt]) > 0 || read.Attempt > 0 {
 		mark.Owner = "inbound"
 	}
-	mark.Deadline, _ = ctx.Deadline()
+	mark.Sender, _ = ctx.Deadline()
 	if read.Patience > 0 {
-		if d := time.Now().Add(read.Patience); mark.Deadline.IsZero() || d.Before(mark.Deadline) {
-			mark.Deadline = d
+		if d := time.Now().Add(read.Patience); mark.Sender.IsZero() || d.Before(mark.Sender) {
+			mark.Sender = d
 		}
 	}
-	if mark.Owner == "" && mark.Deadline.IsZero() {
+	if mark.Owner == "" && mark.Sender.IsZero() {
 		return ctx
 	}
 	return operation.With(ctx, mark)

@@ -25,7 +25,8 @@ func Idempotent() grpc.CallOption { return callOption{idempotent: true} }
 // idempotent: before each repeat, after the wait, ask is called to find out what
 // became of the call. retry.FateNotDone lets the repeat go out. Anything else
 // ends the operation with a *retry.Error, whose reason is done, or
-// not_idempotent where nobody knows. ask is given the caller's context.
+// not_idempotent where nobody knows. ask is given the caller's context, which ends
+// with the operation's time.
 func Check(ask func(context.Context) (retry.Fate, error)) grpc.CallOption {
 	return callOption{check: ask}
 }

@@ -62,13 +62,18 @@ func (p Policy) DeadlineAt(now, callers time.Time) time.Time {
 const attemptShare = 0.6
 
 // AttemptAt returns how long the next attempt may take: 60 % of what is left, at
-// least MinAttempt; all of it when no other attempt can follow. It is 0 when the
-// deadline has passed.
+// least MinAttempt; all of it when no other attempt can follow, because it is the
+// last, a layer above repeats, its body cannot be sent again, or nobody could tell
+// what became of it. It is 0 when the deadline has passed.
+//
+// What is not idempotent may all the same be repeated if it never reached the
+// other side. So that there is time for that, whoever can tell should bound the
+// way to a connection by what an idempotent operation would get.
 func (p Policy) AttemptAt(now time.Time, o *Operation) time.Duration {
 	orDefault(&p.MaxAttempts, DefaultMaxAttempts)
 	orDefault(&p.MinAttempt, DefaultMinAttempt)
 	left := max(o.Deadline.Sub(now), 0)
-	if o.Nested || o.Attempts+1 >= p.MaxAttempts || !o.Replayable {
+	if o.Nested || o.Attempts+1 >= p.MaxAttempts || !o.Replayable || (!o.Idempotent && !o.Checkable) {
 		return left
 	}
 	return min(max(time.Duration(attemptShare*float64(left)), p.MinAttempt), left)
@@ -100,6 +105,9 @@ func (p Policy) DecideAt(now time.Time, o *Operation, s Sign, u float64) Decisio
 		return d
 	}
 	d.Wait = p.wait(o, s, u)
+	if late := now.Add(d.Wait + p.MinAttempt).Sub(o.Deadline); late > 0 && s.Wait > 0 {
+		d.Wait = max(d.Wait-late, s.Wait, p.Floor) // less spread, if the named wait itself fits
+	}
 	switch {
 	case s.Wait > p.RetryAfterMax:
 		d.Reason = ReasonTooFar

@@ -101,6 +101,9 @@ func TestCase_Client_Decisions(t *testing.T) {
 		{id: "A8 asctime", status: 503, header: head("Date", "Thu Jan  1 00:00:00 2026", "Retry-After", "Thu Jan  1 00:00:02 2026"), least: 2 * time.Second, most: 2200 * time.Millisecond},
 		{id: "A10", with: left(time.Minute), status: 503, header: head("Retry-After", "30"), least: 30 * time.Second, most: 33 * time.Second},
 		{id: "A10 ticket", with: left(time.Minute), status: 503, header: head("Retry-After", "30", "Retry-Ticket", "v1.x"), least: 30 * time.Second, most: 31 * time.Second},
+		{id: "A10 less spread than time", with: left(31 * time.Second), status: 503, header: head("Retry-After", "30"), least: 30 * time.Second, most: 30900 * time.Millisecond},
+		{id: "A10 no time for spread", with: left(30100 * time.Millisecond), status: 503, header: head("Retry-After", "30"), least: 30 * time.Second, most: 30 * time.Second},
+		{id: "A2 a wait that does not fit", with: left(30099 * time.Millisecond), status: 503, header: head("Retry-After", "30"), want: ReasonDeadline},
 		{id: "A12", with: left(50 * time.Millisecond), status: 503, want: ReasonDeadline},
 		{id: "A16", with: func(o *Operation) { o.Over = true }, status: 503, want: ReasonContext},
 		{id: "B1", with: unsafe, status: 503, want: ReasonNotIdempotent},
@@ -246,6 +249,7 @@ func TestAttemptAt(t *testing.T) {
 		left     time.Duration
 		attempts int
 		nested   bool
+		with     func(*Operation)
 		want     time.Duration
 	}{
 		"first":        {left: 20 * time.Second, want: 12 * time.Second},
@@ -255,8 +259,14 @@ func TestAttemptAt(t *testing.T) {
 		"last":         {left: 8 * time.Second, attempts: 3, want: 8 * time.Second},
 		"nested":       {left: 8 * time.Second, nested: true, want: 8 * time.Second},
 		"passed":       {left: -time.Second, want: 0},
+		"a stream":     {left: 8 * time.Second, with: func(o *Operation) { o.Replayable = false }, want: 8 * time.Second},
+		"unsafe":       {left: 8 * time.Second, with: func(o *Operation) { o.Idempotent = false }, want: 8 * time.Second},
+		"checkable":    {left: 10 * time.Second, with: func(o *Operation) { o.Idempotent, o.Checkable = false, true }, want: 6 * time.Second},
 	} {
-		o := Operation{Deadline: testNow.Add(c.left), Attempts: c.attempts, Nested: c.nested, Replayable: true}
+		o := Operation{Deadline: testNow.Add(c.left), Attempts: c.attempts, Nested: c.nested, Replayable: true, Idempotent: true}
+		if c.with != nil {
+			c.with(&o)
+		}
 		if got := (Policy{}).AttemptAt(testNow, &o); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
@@ -400,12 +410,21 @@ func TestAsk(t *testing.T) {
 		"error":    {fate: FateDone, err: ErrNested, want: ReasonNotIdempotent},
 		"nonsense": {fate: 9, want: ReasonNotIdempotent},
 	} {
-		done, reason := Ask(t.Context(), func(context.Context) (Fate, error) { return c.fate, c.err })
+		done, reason := Ask(t.Context(), time.Now().Add(time.Minute), func(context.Context) (Fate, error) { return c.fate, c.err })
 		if done != c.done || reason != c.want {
 			t.Errorf("%s: %t %v", name, done, reason)
 		}
 	}
-	if _, reason := Ask(t.Context(), nil); reason != ReasonNotIdempotent {
+	deadline := time.Now().Add(time.Minute)
+	if _, reason := Ask(t.Context(), deadline, func(ctx context.Context) (Fate, error) {
+		if d, ok := ctx.Deadline(); !ok || !d.Equal(deadline) {
+			t.Errorf("asked until %v, want %v", d, deadline)
+		}
+		return FateNotDone, nil
+	}); reason != ReasonNone {
+		t.Error(reason)
+	}
+	if _, reason := Ask(t.Context(), time.Time{}, nil); reason != ReasonNotIdempotent {
 		t.Error("nobody to ask, and still an answer")
 	}
 }

@@ -55,6 +55,10 @@ func New(c Config) (*Runner, error) {
 	return &Runner{config: c, budgets: budgets}, nil
 }
 
+// Budgets returns the budgets of the names that were called, to tighten or to
+// watch.
+func (r *Runner) Budgets() *budget.Budgets { return r.budgets }
+
 // standard is the Runner of Do.
 var standard = sync.OnceValues(func() (*Runner, error) { return New(Config{}) })
 
@@ -71,12 +75,13 @@ func Do(ctx context.Context, name string, f func(context.Context) error, options
 // Do runs f until it succeeds or the envelope says stop. name is the dependency
 // that f calls, and has a budget of its own: a constant or a host, not a path.
 // The context that f gets ends when the attempt has taken its share of the time;
-// f should pass it on, since nothing else can interrupt it.
+// f should pass it on, since nothing else can interrupt it. For an inbound request
+// that says how long its sender waits, Do ends 50 ms earlier.
 //
 // The error is nil or an *Error; with Config.Strict it may be ErrNested.
 func (r *Runner) Do(ctx context.Context, name string, f func(context.Context) error, options ...Option) error {
 	owner := operation.Of(ctx)
-	if r.config.Strict && owner.Owned() && !owner.Remote() {
+	if r.config.Strict && owner.OwnedHere() {
 		return ErrNested
 	}
 	began := time.Now()
@@ -91,8 +96,8 @@ func (r *Runner) Do(ctx context.Context, name string, f func(context.Context) er
 	c.policy = c.currentPolicy()
 	callers, _ := ctx.Deadline()
 	c.op.Deadline = c.policy.DeadlineAt(began, callers)
-	if owner != nil && !owner.Deadline.IsZero() && owner.Deadline.Before(c.op.Deadline) {
-		c.op.Deadline = owner.Deadline
+	if d := owner.Until(operation.DefaultMargin); !d.IsZero() && d.Before(c.op.Deadline) {
+		c.op.Deadline = d
 	}
 	err := c.run(ctx, f)
 	c.finish(time.Now())
@@ -111,6 +116,7 @@ type call struct {
 	policy Policy  // that applies now
 	check  func(context.Context) (Fate, error)
 	op     Operation
+	paid   bool // a token of the budget was taken for the attempt that comes, or runs
 	began  time.Time
 	first  time.Time // when the first attempt had ended
 	report Report
@@ -136,10 +142,17 @@ func (c *call) run(ctx context.Context, f func(context.Context) error) error {
 		if err == nil || ended {
 			return err
 		}
+		s := OfError(err)
+		if s.Reason == ReasonBreaker || s.Reason == ReasonBulkhead {
+			c.takeBack() // something on this side of the network refused: nobody was asked
+		}
 		c.op.Over = ctx.Err() != nil
 		c.policy = c.currentPolicy()
-		d := c.policy.DecideAt(time.Now(), &c.op, OfError(err), c.runner.config.Rand())
-		c.report.RetryAt = d.RetryAt
+		d := c.policy.DecideAt(time.Now(), &c.op, s, c.runner.config.Rand())
+		if !d.RetryAt.IsZero() {
+			c.report.RetryAt = d.RetryAt
+		}
+		c.paid = d.Again
 		if !d.Again {
 			c.report.Reason = d.Reason
 			if d.Reason == ReasonContext {
@@ -149,11 +162,12 @@ func (c *call) run(ctx context.Context, f func(context.Context) error) error {
 		}
 		c.report.Waits = append(c.report.Waits, d.Wait)
 		if operation.Sleep(ctx, d.Wait) != nil {
+			c.takeBack()
 			c.report.Reason = ReasonContext
 			return operation.Ended(ctx, err)
 		}
 		if d.Ask {
-			if done, reason := Ask(ctx, c.check); reason != ReasonNone {
+			if done, reason := Ask(ctx, c.op.Deadline, c.check); reason != ReasonNone {
 				c.report.Reason = reason
 				return err
 			} else if done {
@@ -167,17 +181,21 @@ func (c *call) run(ctx context.Context, f func(context.Context) error) error {
 func (c *call) attempt(ctx context.Context, f func(context.Context) error) (err error, ended bool) { //nolint:revive // ended qualifies the error
 	now := time.Now()
 	share := c.policy.AttemptAt(now, &c.op)
-	if err := ctx.Err(); err != nil {
-		c.report.Reason = ReasonContext
-		return operation.Ended(ctx, nil), true
-	}
-	if share <= 0 {
+	if ctx.Err() != nil || share <= 0 {
+		c.takeBack()
+		if ctx.Err() != nil {
+			c.report.Reason = ReasonContext
+			return operation.Ended(ctx, nil), true
+		}
 		c.report.Reason = ReasonDeadline
 		return context.DeadlineExceeded, true
 	}
 	mark := c.owner
 	if !mark.Owned() {
 		mark = &operation.Mark{Owner: "retry", Deadline: c.op.Deadline, Attempt: c.op.Attempts}
+		if c.owner != nil {
+			mark.Sender = c.owner.Sender
+		}
 	}
 	attempt, cancel := context.WithTimeoutCause(operation.With(ctx, mark), share, ErrAttemptTimeout)
 	defer cancel()
@@ -196,11 +214,21 @@ func (c *call) attempt(ctx context.Context, f func(context.Context) error) (err 
 	return err, false
 }
 
-// pay settles a success with the budget.
+// pay settles a success with the budget. Where a layer above repeats, the success
+// is that layer's to count.
 func (c *call) pay() {
-	if c.op.Attempts == 1 {
+	switch {
+	case c.paid:
+		c.op.Budget.Refund()
+	case c.op.Attempts == 1 && !c.op.Nested:
 		c.op.Budget.Deposit()
-	} else {
+	}
+}
+
+// takeBack returns the token of a repeat that was not made.
+func (c *call) takeBack() {
+	if c.paid {
+		c.paid = false
 		c.op.Budget.Refund()
 	}
 }

@@ -254,6 +254,92 @@ func TestCase_Client_D11_LocalRefusals(t *testing.T) {
 	}
 }
 
+// cases/client.md D11: a token pays for a repeat that is made, and for nothing else.
+func TestCase_Client_D11_TokensOfRepeatsThatWereNotMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		second func(ctx context.Context) error // the repeat
+		cancel time.Duration                   // 0: never
+		want   float64
+	}{
+		"refused by a breaker":  {second: func(context.Context) error { return &breaker.OpenError{RetryAfter: 1} }, want: 10},
+		"refused by a bulkhead": {second: func(context.Context) error { return &bulkhead.FullError{} }, want: 10},
+		"cancelled in the wait": {cancel: time.Second, want: 10},
+		"failed":                {second: func(context.Context) error { return retry.Stop(errDown) }, want: 9},
+		"succeeded":             {second: func(context.Context) error { return nil }, want: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := runner(t, retry.Config{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if c.cancel > 0 {
+					time.AfterFunc(c.cancel, cancel)
+				}
+				calls := 0
+				_ = r.Do(ctx, "api", func(ctx context.Context) error {
+					if calls++; calls == 1 {
+						return retry.After(errDown, 3*time.Second)
+					}
+					return c.second(ctx)
+				})
+				if level := r.Budgets().Of("api").Level(); level != c.want {
+					t.Errorf("%v tokens, want %v", level, c.want)
+				}
+			})
+		})
+	}
+}
+
+// cases/client.md D4: a success earns once, however many layers see it.
+func TestCase_Client_D4_NestedLayersEarnOnce(t *testing.T) {
+	r := runner(t, retry.Config{})
+	bucket := r.Budgets().Of("api")
+	for bucket.Withdraw() {
+	}
+	for range 10 {
+		err := r.Do(t.Context(), "api", func(ctx context.Context) error {
+			return r.Do(ctx, "api", func(context.Context) error { return nil })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if level := bucket.Level(); level != 1 {
+		t.Errorf("10 successes earned %v tokens, want 1", level)
+	}
+}
+
+// The instant that was last named is told, also if a later failure named none.
+func TestRetryAtIsTheLastThatWasNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, calls := time.Now(), 0
+		err := runner(t, retry.Config{}).Do(t.Context(), "api", func(context.Context) error {
+			if calls++; calls == 1 {
+				return retry.After(errDown, time.Second)
+			}
+			return errDown
+		})
+		if gave, ok := errors.AsType[*retry.Error](err); !ok || gave.Report.RetryAt.Sub(start) != time.Second {
+			t.Errorf("%+v", err)
+		}
+	})
+}
+
+// A Check that hangs ends with the operation.
+func TestCheckHasTheTimeOfTheWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		err := runner(t, retry.Config{}).Do(t.Context(), "api", func(context.Context) error { return errDown },
+			retry.Check(func(ctx context.Context) (retry.Fate, error) {
+				<-ctx.Done()
+				return retry.FateNotDone, ctx.Err()
+			}))
+		if gave, ok := errors.AsType[*retry.Error](err); !ok || gave.Report.Reason != retry.ReasonNotIdempotent || time.Since(start) != retry.DefaultTotal {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // cases/client.md D1 and D3: an outage costs the burst, and then fails at once.
 func TestCase_Client_D1_D3_Budget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package retry
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Option changes one call of Do.
 type Option func(*call)
@@ -13,7 +16,8 @@ func NotIdempotent() Option { return func(c *call) { c.op.Idempotent = false } }
 // Check makes a function that is not idempotent repeatable: before each repeat
 // that could do something twice, after the wait, ask is called. FateDone ends Do
 // with success; FateNotDone lets it go on; an error or FateUnknown ends it with
-// the attempt's error. It implies NotIdempotent.
+// the attempt's error. The context that ask gets ends with the time of the whole.
+// It implies NotIdempotent.
 func Check(ask func(context.Context) (Fate, error)) Option {
 	return func(c *call) { c.op.Idempotent, c.op.Checkable, c.check = false, ask != nil, ask }
 }
@@ -35,11 +39,14 @@ const (
 )
 
 // Ask calls check, which may be nil, and says what its answer means: done, or a
-// reason not to repeat.
-func Ask(ctx context.Context, check func(context.Context) (Fate, error)) (done bool, reason Reason) {
+// reason not to repeat. The context that check gets ends at the deadline of the
+// operation.
+func Ask(ctx context.Context, deadline time.Time, check func(context.Context) (Fate, error)) (done bool, reason Reason) {
 	if check == nil {
 		return false, ReasonNotIdempotent
 	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
 	switch fate, err := check(ctx); {
 	case err != nil || fate == FateUnknown || fate > FateDone:
 		return false, ReasonNotIdempotent

@@ -12,8 +12,8 @@ import (
 // enough that sums with a clock never overflow.
 const Max = 365 * 24 * time.Hour
 
-// maxLength bounds the work on a hostile value; the longest date has 33.
-const maxLength = 64
+// maxDate bounds the work on what may be a date; the longest has 33 bytes.
+const maxDate = 64
 
 // Parse reads a Retry-After: whole seconds, or an HTTP-date in any of its three
 // forms (RFC 9110, 5.6.7 and 10.2.3). A date is measured from the same message's
@@ -22,11 +22,14 @@ const maxLength = 64
 // Max; ok is false for everything else: fractions, signs, words.
 func Parse(value, date string, now time.Time) (wait time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
-	if value == "" || len(value) > maxLength {
+	if value == "" {
 		return 0, false
 	}
 	if value[0] >= '0' && value[0] <= '9' {
 		return Whole(value, time.Second)
+	}
+	if len(value) > maxDate {
+		return 0, false
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {

@@ -19,6 +19,10 @@ type Mark struct {
 	Owner string
 	// Deadline ends every call made for the operation; zero is none.
 	Deadline time.Time
+	// Sender is when the sender of an inbound request, in another process, gives
+	// up waiting; zero is never, as far as it says. It leaves no room for the way
+	// back: see Until.
+	Sender time.Time
 	// Attempt is the attempt that the owner is at, 0 for the first: what calls
 	// made for it declare, since they are as much repeats as it is.
 	Attempt int
@@ -33,9 +37,26 @@ func Of(ctx context.Context) *Mark {
 // Owned reports whether somebody above repeats. nil is nobody.
 func (m *Mark) Owned() bool { return m != nil && m.Owner != "" }
 
-// Remote reports whether the owner is in another process, so that its deadline
-// leaves no room for the way back.
-func (m *Mark) Remote() bool { return m != nil && (m.Owner == "inbound" || m.Owner == "") }
+// OwnedHere reports whether a layer of this process repeats. nil is nobody.
+func (m *Mark) OwnedHere() bool { return m.Owned() && m.Owner != "inbound" }
+
+// DefaultMargin is what a layer keeps of a sender's patience for the way back,
+// unless it is told otherwise.
+const DefaultMargin = 50 * time.Millisecond
+
+// Until is the end of calls made for the operation by a layer that keeps a margin
+// for the way back to the sender; zero is none. nil is no bound.
+func (m *Mark) Until(margin time.Duration) time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	if !m.Sender.IsZero() {
+		if d := m.Sender.Add(-margin); m.Deadline.IsZero() || d.Before(m.Deadline) {
+			return d
+		}
+	}
+	return m.Deadline
+}
 
 // With returns ctx with a mark.
 func With(ctx context.Context, mark *Mark) context.Context {
