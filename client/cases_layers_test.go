@@ -249,21 +249,21 @@ func TestCase_Client_D7_Inbound(t *testing.T) {
 
 // What is kept of the sender's patience is kept once, through any layer between.
 func TestCase_Client_D7_MarginThroughDo(t *testing.T) {
+	once := retry.Within(retry.Policy{MaxAttempts: 1}) // all the time for one attempt
 	for name, through := range map[string]func(context.Context, func(context.Context) error) error{
-		"at once":  func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
-		"in Do":    func(ctx context.Context, f func(context.Context) error) error { return retry.Do(ctx, "margin", f) },
-		"Do alone": nil,
-		"Do, twice": func(ctx context.Context, f func(context.Context) error) error {
-			return retry.Do(ctx, "margin", func(ctx context.Context) error { return retry.Do(ctx, "margin", f) })
+		"at once": func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
+		"in Do":   func(ctx context.Context, f func(context.Context) error) error { return retry.Do(ctx, "margin", f, once) },
+		"in Do, twice": func(ctx context.Context, f func(context.Context) error) error {
+			return retry.Do(ctx, "margin", func(ctx context.Context) error { return retry.Do(ctx, "margin", f, once) }, once)
 		},
+		"Do alone": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, client.Config{Margin: 500 * time.Millisecond, Policy: retry.Policy{MaxAttempts: 1}}, status(200), func(b *bench) {
 				front := b.network.Serve("front", client.Inbound(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					if through == nil {
 						start := time.Now()
-						_ = retry.Do(r.Context(), "margin", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-							retry.Within(retry.Policy{MaxAttempts: 1}))
+						_ = retry.Do(r.Context(), "margin", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, once)
 						if took := time.Since(start); took != 2950*time.Millisecond {
 							b.t.Errorf("Do took %v of the sender's 3s, want to leave 50ms", took)
 						}
