@@ -282,7 +282,7 @@ func (x *exchange) serve(text string) (again bool) {
 		}
 		x.watch.later()
 	}
-	if !x.handle() {
+	if !x.answer(nil) {
 		return false
 	}
 	x.res.finish()
@@ -305,9 +305,9 @@ func (x *exchange) serve(text string) (again bool) {
 	return true
 }
 
-// handle calls the handler. It reports whether the connection is still ours, and an
-// answer may be completed.
-func (x *exchange) handle() (returned bool) {
+// answer calls the handler, or Refuse for a fault. It reports whether the connection
+// is still ours, and an answer may be completed.
+func (x *exchange) answer(f *Fault) (returned bool) {
 	defer func() {
 		if returned && !x.res.hijacked {
 			return
@@ -324,7 +324,11 @@ func (x *exchange) handle() (returned bool) {
 			x.c.s.config.Log.Error("front: the handler panicked", "panic", cause, "remote", x.c.remote, "stack", string(debug.Stack()))
 		}
 	}()
-	x.c.s.config.Handler.ServeHTTP(&x.res, x.req)
+	if f != nil {
+		x.c.s.config.Refuse(&x.res, x.req, f)
+	} else {
+		x.c.s.config.Handler.ServeHTTP(&x.res, x.req)
+	}
 	return true
 }
 
@@ -343,7 +347,9 @@ func (x *exchange) refuse(f *Fault) {
 	x.body.err = f
 	x.req.Body, x.req.ContentLength = http.NoBody, 0
 	x.req.Close, x.res.closes = true, true
-	x.c.s.config.Refuse(&x.res, x.req, f)
+	if !x.answer(f) {
+		return
+	}
 	x.res.finish()
 	x.ctx.cancel()
 	x.c.linger()

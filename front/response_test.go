@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
@@ -292,6 +293,29 @@ func TestRefuseHook(t *testing.T) {
 		if len(faults) != 1 || faults[0] != want || !strings.Contains(got, comporta.HeaderDecision+": malformed_request\r\n") {
 			t.Errorf("%q: %q %q", text, faults, got)
 		}
+	}
+}
+
+// A panic ends its connection and nothing else, also where no handler is asked.
+func TestPanics(t *testing.T) {
+	var logged strings.Builder
+	c := Config{
+		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("handler") }),
+		Refuse:  func(http.ResponseWriter, *http.Request, *Fault) { panic("refuse") },
+		Log:     slog.New(slog.NewTextHandler(&logged, nil)),
+	}
+	for _, text := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "nonsense\r\n"} {
+		if got := play(t, c, text); got != "" {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	if !strings.Contains(logged.String(), "panic=handler") || !strings.Contains(logged.String(), "panic=refuse") {
+		t.Error(logged.String())
+	}
+	logged.Reset()
+	c.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if play(t, c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); logged.Len() > 0 {
+		t.Errorf("logged as a crash: %s", logged.String())
 	}
 }
 
