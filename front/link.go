@@ -74,7 +74,7 @@ func (l *link) read(p []byte) (int, error) {
 	for {
 		l.p, l.n, l.err = p, 0, nil
 		err := l.raw.Read(l.step)
-		l.arrived()
+		l.stopWaiting(l.n)
 		if err == nil {
 			return l.n, l.err
 		}
@@ -102,7 +102,7 @@ func (l *link) readPlain(p []byte) (int, error) {
 			return 0, err
 		}
 		n, err := l.conn.Read(into)
-		l.arrived()
+		l.stopWaiting(n)
 		switch {
 		case n > 0:
 			if p == nil {
@@ -159,13 +159,15 @@ func (l *link) arm() error {
 	return nil
 }
 
-func (l *link) arrived() {
+// stopWaiting ends what arm began; n octets have come.
+func (l *link) stopWaiting(n int) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.waiting = false
-	if l.idling {
-		l.idling, l.handlers = false, time.Time{}
+	if l.idling && n > 0 {
+		l.handlers = time.Time{} // that was for the wait
 	}
-	l.mu.Unlock()
+	l.idling = false
 }
 
 // wait gives the reads that follow a time in all, which begins when one of them

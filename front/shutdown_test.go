@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -57,6 +58,25 @@ func TestShutdown(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// A connection that has said nothing yet may do so for half a second, and no longer,
+// whether it came before the end or with it.
+func TestShutdownOfSilentConnections(t *testing.T) {
+	timed(t, Config{Handler: silent(t)}, func(t *testing.T, s *Server, dial func() net.Conn) {
+		c := dial()
+		synctest.Wait()
+		start := time.Now()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took != freshTime {
+			t.Errorf("over after %v", took)
+		}
+		if got, _ := rest(c); got != "" {
+			t.Errorf("%q", got)
+		}
+	})
 }
 
 // Shutdown waits no longer than its context, and Close cuts.
