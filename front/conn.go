@@ -31,7 +31,7 @@ type conn struct {
 	unwelcome bool // there are too many from its network
 }
 
-// newConn makes a conn over nc, which has a place. addr is that of the client.
+// newConn makes a conn over nc, which has a place. remote is the client's address.
 func newConn(s *Server, nc net.Conn, remote string, p place) *conn {
 	c := &conn{s: s, socket: nc, remote: remote, place: p}
 	c.connect(nc)
@@ -85,6 +85,7 @@ func (c *conn) next() bool {
 			return false
 		}
 	}
+	c.link.wait(c.s.config.Limits.HeaderTimeout)
 	if c.link.fresh && c.s.config.H2C && c.tls == nil {
 		http2, err := c.preface()
 		if err != nil {
@@ -122,12 +123,11 @@ func (c *conn) await() bool {
 	return true
 }
 
-// preface reports whether the connection speaks HTTP/2. A client that begins like
-// it and falls silent is cut off as for a head.
+// preface reports whether the connection speaks HTTP/2. The time that it waits is
+// the head's.
 func (c *conn) preface() (bool, error) {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	in := &c.x.in
-	c.link.wait(c.s.config.Limits.HeaderTimeout)
 	for {
 		got := in.bytes()
 		n := min(len(got), len(preface))

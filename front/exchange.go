@@ -65,11 +65,11 @@ func (x *exchange) clear() {
 	x.in.reset()
 }
 
-// readHead reads until there is a head, and takes it off the input as text.
+// readHead reads until there is a head, and takes it off the input as text. How
+// long that may take has been said to the link.
 func (x *exchange) readHead() (text string, f *Fault, err error) {
 	limits := &x.c.s.head
 	x.head.reset()
-	x.c.link.wait(x.c.s.config.Limits.HeaderTimeout)
 	for {
 		complete, f := x.head.scan(x.in.bytes(), limits)
 		if f != nil {
