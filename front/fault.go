@@ -53,7 +53,7 @@ var (
 	errFields      = fault(comporta.HeaderTooLarge, "there are too many header fields")
 	errSlowHead    = fault(comporta.RequestTimeout, "the head did not arrive in time")
 	errPlain       = malformed("plain HTTP came to a port that speaks TLS")
-	errCrowd       = fault(comporta.ConnectionLimit, "there are too many connections from this network")
+	errCrowd       = fault(comporta.ConnectionLimit, "there are too many connections")
 
 	errChunk   = malformed("the chunked body is malformed")
 	errTrailer = malformed("a trailer is malformed, too large, or a field that has no place there")

@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 )
 
 // heap is what is in use after a collection, stacks included.
@@ -16,6 +18,40 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// Heads that come in drips hold what has come of them, are cut in time, and keep
+// nobody out.
+func TestFloodOfSlowHeads(t *testing.T) {
+	n := 2000
+	if raceEnabled || testing.Short() {
+		n = 200
+	}
+	const limit = 2 * time.Second
+	h := open(t, Config{Handler: http.HandlerFunc(answerKilobyte), Limits: Limits{HeaderTimeout: limit}})
+	before := heap()
+	start := time.Now()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conns[i] = h.dial(t)
+		_, _ = io.WriteString(conns[i], "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 1000))
+	}
+	if got := h.say(t, strings.Replace(question, "Host", "Connection: close\r\nHost", 1)); status(got) != "200" {
+		t.Errorf("%q", got)
+	}
+	if each := (heap() - before) / int64(n); each > 24<<10 {
+		t.Errorf("each holds %d bytes", each)
+	}
+	for _, c := range conns {
+		b, err := io.ReadAll(c)
+		if status(string(b)) != "408" {
+			t.Fatalf("%q %v", b, err)
+		}
+		_ = c.Close()
+	}
+	if took := time.Since(start); took < limit {
+		t.Errorf("cut after %v", took)
+	}
 }
 
 // Ten thousand idle connections that have been served before hold little: buffers

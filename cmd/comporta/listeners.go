@@ -65,7 +65,7 @@ type change struct {
 // prepare binds what c has and the set in use has not, and reads all certificates.
 // Nothing is accepted before commit; on an error nothing is left open.
 func (ls *listeners) prepare(c *config.Config) (*change, error) {
-	next := &change{ls, map[string]*listening{}, map[*listening]*front.Certificates{}, map[string]bool{}, front.ConnectionLimits{Network: c.Limits.ConnectionsPerNetwork, Exempt: ls.app.trusts}, c.Drain.Soft}
+	next := &change{ls, map[string]*listening{}, map[*listening]*front.Certificates{}, map[string]bool{}, ls.connectionLimits(c), c.Drain.Soft}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i := range c.Listen {
@@ -89,6 +89,21 @@ func (ls *listeners) prepare(c *config.Config) (*change, error) {
 		next.certificates[n] = certificates
 	}
 	return next, nil
+}
+
+// ownDescriptors is what a gateway needs beside its connections: files, the operator's
+// listener, and what a reload opens before it closes.
+const ownDescriptors = 128
+
+// connectionLimits bound the callers' connections by network, as configured, and in
+// all: descriptors are left for the service. A gateway that accepts callers until
+// it can ask nobody for them helps none.
+func (ls *listeners) connectionLimits(c *config.Config) front.ConnectionLimits {
+	limits := front.ConnectionLimits{Network: c.Limits.ConnectionsPerNetwork, Exempt: ls.app.trusts}
+	if n := descriptors(); n > 0 {
+		limits.Total = max(n-ownDescriptors-c.Upstream.MaxConnections*len(c.Upstream.URLs), n/2)
+	}
+	return limits
 }
 
 // abort closes what was bound.
