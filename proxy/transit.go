@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -45,7 +44,9 @@ func (t *transit) ask(now time.Time) (answer, error) {
 	t.wait(errNoConnection, x.p.config.ConnectTimeout)
 	t.mu.Unlock()
 
-	header := maps.Clone(x.header) // the transport's goroutines may hold it when the try is over
+	// The transport's goroutines may hold it when the try is over, and the server may
+	// use the caller's again.
+	header := x.header.Clone()
 	if _, ok := header["User-Agent"]; !ok {
 		header["User-Agent"] = []string{""} // else the transport would put its own
 	}
