@@ -38,6 +38,7 @@ type direct struct {
 	place  bulkhead.Permit
 	conn   *h1.Conn // nil before there is one, and after it was taken over
 	said   *h1.Head
+	waits  bool    // for leave to send the body
 	upload *upload // nil unless the body streams
 	// settled is to be called when the answer's head, or why there is none, is known;
 	// nil unless the body streams.
@@ -61,6 +62,8 @@ func (d *direct) ask(now time.Time) (answer, error) {
 	d.ours, d.since, d.limit, d.cause = true, now, d.x.p.config.Timeout, errNoAnswer
 	d.held, d.heard = false, false
 	d.mu.Unlock()
+	d.waits = false
+	d.conn.Begin(now, d, d.patience(now))
 	err := d.send(now)
 	if err == nil || d.conn.Sent() {
 		if err != nil { // even a request that broke off may have its answer: it came early
@@ -84,6 +87,15 @@ func (d *direct) ask(now time.Time) (answer, error) {
 		return nil, fmt.Errorf("%w: %d", errStatus, d.said.Status)
 	}
 	return d, nil
+}
+
+// patience is how long the guard need not be asked.
+func (d *direct) patience(now time.Time) time.Duration {
+	patience := min(h1.Patience, d.x.p.config.Timeout)
+	if deadline, ok := d.x.in.Context().Deadline(); ok {
+		patience = min(patience, max(deadline.Sub(now), time.Millisecond))
+	}
+	return patience
 }
 
 // connect waits for a connection. now moves on if that takes time.
@@ -150,7 +162,6 @@ func (d *direct) send(now time.Time) error {
 		p = append(p, *x.payload...)
 	}
 	*buffer = p
-	d.conn.Begin(now, d)
 	if x.body == nil || x.payload != nil {
 		if err = d.conn.Send(p); err == nil {
 			d.conn.SentAll()
@@ -161,22 +172,21 @@ func (d *direct) send(now time.Time) error {
 	if err := d.conn.Send(p); err != nil {
 		return err
 	}
-	if x.expects() {
+	if d.waits = x.expects(); d.waits {
 		d.await(errContinue, continueTime)
-		return nil
+	} else {
+		d.startUpload()
 	}
-	d.startUpload()
 	return nil
 }
 
 // hear reads the head of the answer, and relays what comes before it.
 func (d *direct) hear() error {
 	bodiless := d.x.in.Method == http.MethodHead
-	waits := d.x.body != nil && d.x.payload == nil && d.upload == nil // for leave to send
 	for interim := 0; ; {
 		said, err := d.conn.ReadHead(bodiless)
 		switch {
-		case err != nil && (!waits || !errors.Is(err, errContinue)):
+		case err != nil && (!d.waits || !errors.Is(err, errContinue)):
 			return err
 		case err == nil && !said.Interim():
 			d.said = said
@@ -188,8 +198,8 @@ func (d *direct) hear() error {
 			}
 			d.x.inform(said.Status, headerOf(said.Fields))
 		}
-		if waits && (err != nil || said.Status == http.StatusContinue) {
-			waits = false
+		if d.waits && (err != nil || said.Status == http.StatusContinue) {
+			d.waits = false
 			d.await(errNoAnswer, d.x.p.config.Timeout)
 			d.startUpload()
 		}
@@ -337,6 +347,9 @@ func (d *direct) protocol() string { return upgradeOf(headerOf(d.said.Fields)) }
 // takeOver implements answer. A connection that is taken over leaves the pool, and
 // makes room for another: tunnels are counted by the gate, as streams.
 func (d *direct) takeOver() (io.ReadWriteCloser, error) {
+	if d.upload != nil {
+		d.endUpload() // one that goes on breaks the connection: a tunnel is no body
+	}
 	raw, ahead := d.conn.Detach()
 	d.mu.Lock()
 	d.ours = false

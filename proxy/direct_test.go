@@ -347,19 +347,23 @@ func TestTunnelsLeaveThePool(t *testing.T) {
 
 // A request that cannot be written as one is the caller's fault.
 func TestRequestThatCannotBeWritten(t *testing.T) {
-	up := service(t, func(http.ResponseWriter, *http.Request) { t.Error("reached the service") })
+	var asked atomic.Int64
+	up := service(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 	n := &notes{}
+	forged := "a"
 	p, err := proxy.New(proxy.Config{
 		Upstreams: []*url.URL{address(t, up)}, Fail: n.fail, Observe: n.observe,
-		Forward: func(_ *http.Request, out http.Header) { out["X-Client"] = []string{"a\r\nX-Admin: 1"} },
+		Forward: func(_ *http.Request, out http.Header) { out["X-Client"] = []string{forged} },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	call(p, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) // over a connection that will be kept
+	forged = "a\r\nX-Admin: 1"
 	call(p, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
-	if said := n.said(); said != "[malformed_request] abandoned" {
-		t.Error(said)
+	if said := n.said(); said != "[malformed_request] success abandoned" || asked.Load() != 1 {
+		t.Error(said, asked.Load())
 	}
 }
 

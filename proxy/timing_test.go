@@ -265,3 +265,17 @@ func TestLatency(t *testing.T) {
 		}
 	})
 }
+
+// A wait that is shorter than anybody's patience is not prolonged by it.
+func TestShortTimes(t *testing.T) {
+	timed(t, proxy.Config{Timeout: 7 * time.Millisecond}, hang, func(t *testing.T, h *house) {
+		if _, said, took := h.ask(t, http.MethodGet, http.NoBody, ""); said != "[upstream_timeout] timeout" || took != 7*time.Millisecond {
+			t.Errorf("%s after %v", said, took)
+		}
+	})
+	timed(t, proxy.Config{}, hang, func(t *testing.T, h *house) {
+		if _, said, took := h.ask(t, http.MethodGet, http.NoBody, "9ms"); said != "[upstream_timeout] timeout" || took != 9*time.Millisecond {
+			t.Errorf("%s after %v", said, took)
+		}
+	})
+}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Patience is how long an exchange waits before it asks its Guard for the first
-// time: also the longest that a caller's leaving may go unnoticed.
+// Patience is how long most exchanges may wait before they ask their Guard for the
+// first time: also the longest that a caller's leaving may go unnoticed.
 const Patience = 50 * time.Millisecond
 
 // Guard decides how long a wait for the upstream may go on.
@@ -57,13 +57,14 @@ func newConn(p *Pool, raw net.Conn) *Conn {
 	return c
 }
 
-// Begin starts an exchange: g bounds its waits.
-func (c *Conn) Begin(now time.Time, g Guard) {
-	soon := c.armed.After(now) && !c.armed.After(now.Add(Patience)) && !c.streaming
+// Begin starts an exchange. Its waits are bounded by g, which is asked after patience
+// for the first time, or earlier.
+func (c *Conn) Begin(now time.Time, g Guard, patience time.Duration) {
+	soon := c.armed.After(now) && !c.armed.After(now.Add(patience)) && !c.streaming
 	c.guard, c.sent, c.streaming, c.whole, c.keep = g, 0, false, false, false
 	c.body = body{trailer: c.body.trailer[:0]}
 	if !soon { // else early is as good: the guard says how long the wait may really last
-		c.arm(now.Add(Patience))
+		c.arm(now.Add(patience))
 	}
 }
 
@@ -164,12 +165,13 @@ func (c *Conn) fill() error {
 
 // receive reads from the network. n is 0 if and only if there is an error.
 func (c *Conn) receive(p []byte) (n int, err error) {
-	for range maxEmptyReads {
+	for empty := 0; empty < maxEmptyReads; {
 		n, err := c.raw.Read(p)
 		switch {
 		case n > 0:
 			return n, nil // an error shows again
 		case err == nil:
+			empty++
 			continue
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return 0, err
@@ -181,9 +183,8 @@ func (c *Conn) receive(p []byte) (n int, err error) {
 	return 0, io.ErrNoProgress
 }
 
-// maxEmptyReads bounds the reads that bring nothing: waits that the guard prolongs,
-// and connections that return without a byte. At one a second it is a day.
-const maxEmptyReads = 86_400
+// maxEmptyReads bounds the reads that return neither a byte nor a reason.
+const maxEmptyReads = 100
 
 // compact makes room at the end of the buffer.
 func (c *Conn) compact() {

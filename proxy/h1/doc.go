@@ -10,7 +10,7 @@
 //	if c == nil {
 //		c, err = pool.Dial(ctx)
 //	}
-//	c.Begin(now, guard)
+//	c.Begin(now, guard, h1.Patience)
 //	head, err := h1.AppendHead(nil, &request)
 //	err = c.Send(append(head, body...))
 //	c.SentAll()

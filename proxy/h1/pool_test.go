@@ -49,7 +49,7 @@ func upstream(t *testing.T) (p *Pool, accepted <-chan net.Conn) {
 // exchange makes a whole exchange on c: said is the answer.
 func exchange(t *testing.T, c *Conn, there net.Conn, said string) {
 	t.Helper()
-	c.Begin(time.Now(), never{})
+	c.Begin(time.Now(), never{}, Patience)
 	head, err := AppendHead(nil, &Request{Method: http.MethodGet, Path: "/", Host: "h"})
 	if err != nil {
 		t.Fatal(err)
@@ -244,14 +244,14 @@ func TestDeadlinesAreShared(t *testing.T) {
 	c := newConn(NewPool(Config{}), raw)
 	now := time.Now().Add(time.Hour) // so that none passes
 	for range 10 {
-		c.Begin(now, atOnce{})
+		c.Begin(now, atOnce{}, Patience)
 		now = now.Add(Patience / 20)
 	}
 	if raw.set != 1 {
 		t.Errorf("set %d times", raw.set)
 	}
 	c.BeginStream()
-	c.Begin(now, atOnce{})
+	c.Begin(now, atOnce{}, Patience)
 	if raw.set != 2 {
 		t.Error("after a stream writes have no deadline")
 	}
@@ -263,7 +263,7 @@ func TestGuard(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()
 	c := newConn(NewPool(Config{}), here)
-	c.Begin(time.Now(), atOnce{})
+	c.Begin(time.Now(), atOnce{}, Patience)
 	go func() { _, _ = io.WriteString(there, "HTTP/1.1 204 No") }()
 	if _, err := c.ReadHead(false); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	there := <-accepted
 	defer there.Close()
-	c.Begin(time.Now(), never{})
+	c.Begin(time.Now(), never{}, Patience)
 	c.SentAll()
 	go c.Interrupt()
 	if _, err := c.ReadHead(false); !errors.Is(err, net.ErrClosed) {
@@ -324,7 +324,7 @@ func TestAnswerAllocates(t *testing.T) {
 	defer c.pool.CloseIdle()
 	allocs := testing.AllocsPerRun(100, func() {
 		w.said = said
-		c.Begin(time.Now(), never{})
+		c.Begin(time.Now(), never{}, Patience)
 		c.SentAll()
 		if _, err := c.ReadHead(false); err != nil || string(c.Next()) != "body" {
 			t.Fatal(err)

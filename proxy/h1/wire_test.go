@@ -57,7 +57,7 @@ func (atOnce) OverdueAt(time.Time) (time.Time, error) { return time.Time{}, os.E
 // begun returns a connection on which a request was sent whole.
 func begun(w *wire) *Conn {
 	c := newConn(NewPool(Config{IdleTimeout: time.Minute, MaxIdle: 1}), w)
-	c.Begin(time.Now(), never{})
+	c.Begin(time.Now(), never{}, Patience)
 	c.SentAll()
 	return c
 }
