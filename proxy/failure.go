@@ -18,6 +18,7 @@ type failure struct {
 	reason comporta.Reason // ReasonNone: the caller left, nobody is to be answered
 	result comporta.Result // what the upstream is to be blamed for
 	stale  bool            // a kept connection had died before a byte was sent
+	hurry  bool            // the request's own deadline ended it: another might have had its answer
 	err    error
 }
 
@@ -42,7 +43,7 @@ func left(ctx context.Context, asked bool) *failure {
 	case !errors.Is(err, context.DeadlineExceeded):
 		return &failure{reason: comporta.ReasonNone, result: comporta.ResultAbandoned, err: context.Cause(ctx)}
 	case asked:
-		return &failure{reason: comporta.UpstreamTimeout, result: comporta.ResultTimeout, err: err}
+		return &failure{reason: comporta.UpstreamTimeout, result: comporta.ResultTimeout, hurry: true, err: err}
 	}
 	return &failure{reason: comporta.DeadlineExceeded, result: comporta.ResultAbandoned, err: err}
 }

@@ -124,8 +124,10 @@ func (up *upstream) stateAt(now time.Time) breaker.State {
 // settle tells the breakers what became of a call.
 func (x *exchange) settle(now time.Time, l leave, r *Report, f *failure) {
 	o := comporta.Outcome{Status: r.Status, Result: r.Result, Latency: r.Latency}
-	if f != nil && (f.stale || errors.Is(f.err, bulkhead.ErrFull)) {
-		o = notAsked // a connection that has died says nothing of the service
+	if f != nil && (f.stale || f.hurry || errors.Is(f.err, bulkhead.ErrFull)) {
+		// A connection that has died says nothing of the service, and neither does a
+		// caller who cannot wait: a few of them must not be able to stop it for all.
+		o = notAsked
 	}
 	l.answers.DoneAt(now, o)
 	if f == nil {

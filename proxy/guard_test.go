@@ -191,6 +191,11 @@ func TestBreakerIgnoresTheCaller(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			call(s.proxy, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			if w, _ := call(s.proxy, httptest.NewRequestWithContext(ctx, http.MethodGet, "/slow", http.NoBody)); w.Code != 504 {
+				t.Error(w.Code)
+			}
+			cancel()
 		}
 		if st := s.proxy.StatsAt(time.Now()).Upstreams[0]; st.Breaker != breaker.Closed {
 			t.Errorf("%+v", st)
@@ -198,7 +203,12 @@ func TestBreakerIgnoresTheCaller(t *testing.T) {
 		if code := s.get(); code != 200 {
 			t.Error(code)
 		}
-	}, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	}, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/slow" {
+			<-r.Context().Done()
+		}
+	})
 }
 
 // A full pool shows, moves requests on where it can, and opens no breaker.
