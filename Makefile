@@ -97,6 +97,10 @@ bench-store: ## a keyed request's work on each engine of the store
 sim-cases: ## the long cases of the simulator (some minutes)
 	$(GO) test -tags simcases -timeout 30m -run 'TestCase|TestPeers' ./storm/sim
 
+.PHONY: validate-sim
+validate-sim: ## the simulator against the real gateway on loopback (a minute; on an idle machine)
+	$(GO) test -tags validate -timeout 5m -count=1 -run TestEngineAgainstTheWorld -v ./storm/sim
+
 .PHONY: golden
 golden: ## rewrite the golden files and show what changed
 	$(GO) test $$(grep -rl --include='*_test.go' '"update"' . | xargs -n 1 dirname | sort -u) -update

@@ -12,6 +12,7 @@ import (
 type engine struct {
 	s      *Scenario
 	dice   dice
+	people people
 	door   door
 	filter filter // what the clients themselves do not send; nil: nothing
 	agenda agenda
@@ -30,12 +31,35 @@ type engine struct {
 	budgets    map[uint32]*budget.Bucket
 	station    *station
 	replays    bool
+	trip       instant // what an answer takes that costs no work
+	// watch, if set, sees each attempt, and each operation that is served.
+	watch func(o *operation, served bool)
 
 	bins   []bin
 	tally  tally
 	faults faults
 	events uint64
 }
+
+// people are those who ask.
+type people interface {
+	// arrive is when the next operation begins.
+	arrive(e *engine) instant
+	// begin makes the operation of a number.
+	begin(e *engine, id uint64) uint32
+	// reword may change what a repeat looks like.
+	reword(e *engine, o *operation)
+	// next is when an operation whose attempt failed is tried again; never if it is not.
+	next(e *engine, o *operation) instant
+}
+
+// crowd is the population of a Scenario.
+type crowd struct{}
+
+func (crowd) arrive(e *engine) instant             { return e.untilNext() }
+func (crowd) begin(e *engine, id uint64) uint32    { return e.begin(id) }
+func (crowd) reword(e *engine, o *operation)       { e.reword(o) }
+func (crowd) next(e *engine, o *operation) instant { return e.next(o) }
 
 // population is what follows from the classes, computed once.
 type population struct {
@@ -81,7 +105,7 @@ func newPopulation(s *Scenario) population {
 
 func newEngine(s *Scenario, d *Defence, seed uint64) (*engine, error) {
 	e := &engine{
-		s: s, dice: dice{mix(seed)}, replays: d.replay, filter: nil,
+		s: s, dice: dice{mix(seed)}, people: crowd{}, replays: d.replay, trip: roundTrip,
 		outageAt: instant(s.Warmup), outageEnd: instant(s.outageEnd()), end: instant(s.Length),
 		ops:        make([]operation, 1, 1<<14), // 0 is no operation
 		population: newPopulation(s),
@@ -122,7 +146,7 @@ func (e *engine) time(t instant) time.Time { return epoch.Add(time.Duration(t)) 
 
 // run plays the scenario to its end, and lets those leave who are inside.
 func (e *engine) run() {
-	e.agenda.add(e.untilNext(), evBegin, 0)
+	e.agenda.add(e.people.arrive(e), evBegin, 0)
 	for !e.agenda.empty() {
 		ev := e.agenda.next()
 		if ev.at >= e.end && ev.kind != evDone {
@@ -164,9 +188,9 @@ func (e *engine) beginNext() {
 	e.count++
 	e.live++
 	e.bin().begun++
-	i := e.begin(e.count)
+	i := e.people.begin(e, e.count)
 	if e.s.Operations == 0 || e.count < uint64(e.s.Operations) {
-		e.agenda.add(e.untilNext(), evBegin, 0)
+		e.agenda.add(e.people.arrive(e), evBegin, 0)
 	}
 	if o := &e.ops[i]; o.is(unsent) {
 		e.agenda.add(e.wake(o), evSend, i)
@@ -185,7 +209,7 @@ func (e *engine) allocate() uint32 {
 	return uint32(len(e.ops) - 1)
 }
 
-// roundTrip is what an answer takes that costs no work.
+// roundTrip is what an answer takes that costs no work, over the Internet.
 const roundTrip = instant(20 * time.Millisecond)
 
 // send makes an attempt.
@@ -195,7 +219,7 @@ func (e *engine) send(i uint32) {
 		if o.answer == barred {
 			e.fault("an operation went on after an answer that ends it")
 		}
-		e.reword(o)
+		e.people.reword(e, o)
 	}
 	e.tally.attempts++
 	o.attempts++
@@ -205,6 +229,9 @@ func (e *engine) send(i uint32) {
 		o.set(told, false)
 		e.settle(i, withheld, e.now+1)
 		return
+	}
+	if e.watch != nil {
+		e.watch(o, false)
 	}
 	b := e.bin()
 	switch {
@@ -239,12 +266,12 @@ func (e *engine) again(i uint32) {
 	o := &e.ops[i]
 	if o.ended <= e.now {
 		e.useful(o)
-		e.settle(i, served, e.now+roundTrip)
+		e.settle(i, served, e.now+e.trip)
 		return
 	}
 	o.due = 0
 	o.set(told, false)
-	e.settle(i, refused, e.now+roundTrip)
+	e.settle(i, refused, e.now+e.trip)
 }
 
 // settle tells an operation what became of its attempt, at an instant.
@@ -264,7 +291,7 @@ func (e *engine) refuse(i uint32, due instant) {
 		start := e.station.start(e.now)
 		e.station.take(e.now, start, start+instant(e.s.RejectCost*float64(e.s.Service.Latency)))
 	}
-	e.settle(i, refused, e.now+roundTrip)
+	e.settle(i, refused, e.now+e.trip)
 }
 
 // bar refuses for good.
@@ -273,7 +300,7 @@ func (e *engine) bar(i uint32) {
 	e.bin().refused++
 	o.set(told, false)
 	e.tally.barred[o.class]++
-	e.settle(i, barred, e.now+roundTrip)
+	e.settle(i, barred, e.now+e.trip)
 }
 
 // passage is what became of an attempt that was let in.
@@ -289,7 +316,7 @@ func (e *engine) enter(i uint32) passage {
 	o.set(told, false)
 	if e.station.full(e.now) {
 		e.bin().refused++
-		e.settle(i, failed, e.now+roundTrip)
+		e.settle(i, failed, e.now+e.trip)
 		return passage{e.now, e.now, false}
 	}
 	p := passage{start: e.station.start(e.now)}
@@ -356,7 +383,7 @@ func (e *engine) answered(i uint32) {
 		e.close(i, true)
 		return
 	}
-	at := e.next(o)
+	at := e.people.next(e, o)
 	if at == never {
 		e.close(i, false)
 		return
@@ -376,6 +403,9 @@ func (e *engine) close(i uint32, ok bool) {
 		return
 	}
 	e.tally.done++
+	if e.watch != nil {
+		e.watch(o, true)
+	}
 	e.bin().served++
 	if e.now-o.begun <= freshWithin {
 		e.bins[o.begun/binLength].fresh++

@@ -48,6 +48,8 @@ type gateway struct {
 	gate  *gate.Gate
 	limit int // 0: it moves
 	mute  bool
+	// plain: the service fails with a 500 that names no instant.
+	plain bool
 	// reserves says that permits are kept free for originals on purpose.
 	reserves bool
 	visits   []*visit
@@ -223,7 +225,11 @@ func (g *gateway) done(e *engine, ref uint32) {
 	outcome := comporta.Outcome{Status: http.StatusOK, Result: comporta.ResultSuccess, Latency: time.Duration(e.now - v.since)}
 	if !v.ok {
 		outcome.Status, outcome.Result = http.StatusServiceUnavailable, comporta.ResultFailed
-		g.advise(e, v)
+		if g.plain {
+			outcome.Status = http.StatusInternalServerError
+		} else {
+			g.advise(e, v)
+		}
 	}
 	v.d.FinishAt(e.time(e.now), outcome)
 	if g.in--; g.in < 0 {
