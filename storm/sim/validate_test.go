@@ -22,9 +22,9 @@ import (
 
 const (
 	validLength  = 13 * time.Second
-	mostNRMSE    = 0.15 // of goodput by the second, in multiples of the demand
-	mostPeak     = 0.15
-	mostRepeats  = 0.05
+	mostNRMSE    = 0.10 // of goodput by the second, in multiples of the demand
+	mostPeak     = 0.10
+	mostRepeats  = 0.04
 	validPermits = 1.5 // in flight for each slot, as storm/live's own tests have it
 )
 
