@@ -115,6 +115,12 @@ fuzz: ## every fuzz target for FUZZTIME (10s) each
 	  done; \
 	done
 
+.PHONY: docs-charts
+docs-charts: ## the charts of docs/guide/retry-storms.md, from the simulator
+	$(GO) run ./cmd/comporta simulate incident -seeds 1 -compare none,limit,article,ours -out bin/charts/incident > bin/charts.txt
+	$(GO) run ./cmd/comporta simulate incident -seeds 1 -set obey=1 -set length=90m -compare limit,article,ours -out bin/charts/obedience >> bin/charts.txt
+	for chart in incident obedience; do cp "bin/charts/$$chart/report.svg" "docs/guide/charts/$$chart.svg"; done
+
 .PHONY: docs
 docs: ## the documentation of every package, as text in bin/docs
 	@mkdir -p bin/docs
