@@ -427,7 +427,7 @@ func (s *State) publish(now time.Time) {
 }
 
 func (s *State) countWaiting(ms int64) {
-	n := s.due.between(ms, ms+farthest)
+	n := s.due.between(ms, min(ms+farthest, s.quiet.Load()+quarter)) // beyond quiet there is none
 	s.waiting.Store(n[believed] + n[others] + n[lanePlain])
 }
 
