@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/idempotency"
 )
 
 // body stands between the transport and the service. Where a repeat can only be
@@ -26,6 +27,7 @@ type body struct {
 	aheadErr error  // what ended the reading ahead, other than the size
 	reserved int64  // bytes taken from the budget of buffered bodies
 	passing  *maphash.Hash
+	sum      *idempotency.Sum // of a body under a key that was not read ahead; else nil
 
 	got   atomic.Int64 // bytes that arrived
 	whole atomic.Bool  // all of them did
@@ -80,19 +82,28 @@ func (b *body) DigestBody() (uint64, bool) {
 	if size <= 0 || size > g.bodyLimit || b.reserved > 0 || len(b.x.req.Header["Expect"]) > 0 {
 		return 0, false
 	}
+	if !b.readAhead(size) || !errors.Is(b.aheadErr, io.EOF) {
+		return 0, false
+	}
+	return nonzero(maphash.Bytes(g.state.bodySeed, b.ahead)), true
+}
+
+// readAhead reads a body of a declared size into memory; false: there is no room.
+// aheadErr is io.EOF when all of it has come.
+func (b *body) readAhead(size int64) bool {
+	g := b.x.gate
 	if g.state.buffered.Add(size) > g.bufferedLimit {
 		g.state.buffered.Add(-size)
-		return 0, false
+		return false
 	}
 	b.reserved = size
 	buf := make([]byte, size)
 	n, err := io.ReadFull(readerFunc(b.read), buf)
 	b.ahead, b.aheadErr = buf[:n], err
-	if err != nil {
-		return 0, false
+	if err == nil {
+		b.aheadErr = io.EOF
 	}
-	b.aheadErr = io.EOF
-	return nonzero(maphash.Bytes(g.state.bodySeed, b.ahead)), true
+	return true
 }
 
 func nonzero(digest uint64) uint64 { return max(digest, 1) }
@@ -119,6 +130,9 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.aheadErr
 	}
 	n, err := b.read(p)
+	if b.sum != nil {
+		b.sum.Read(p[:n], err)
+	}
 	if b.passing != nil && n > 0 {
 		_, _ = b.passing.Write(p[:n]) // a hash takes everything
 	}

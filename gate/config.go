@@ -27,8 +27,11 @@ type Config struct {
 	// RateLimits bounds what each key may do; the zero value limits nothing.
 	RateLimits RateLimits
 	Slots      calendar.Config
-	Keys       *keys.Ring // nil: random, tickets end with the process
-	Contract   overload.Config
+	// Idempotency keeps the answers of idempotency keys on the routes that have a
+	// policy for it; the zero value keeps none.
+	Idempotency Idempotency
+	Keys        *keys.Ring // nil: random, tickets end with the process
+	Contract    overload.Config
 	// BufferedBodies bounds the bytes of request bodies that are read ahead, all
 	// requests together; 0 means 64 MiB.
 	BufferedBodies int64
@@ -136,6 +139,7 @@ func New(c Config, s *State) (*Gate, error) {
 		g.compileSlots(&c, ring),
 		g.compileContract(&c),
 		g.compileRates(&c),
+		g.compileKeys(&c),
 	)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/idempotency"
 	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/gate/ratelimit"
 	"github.com/comporta/comporta/gate/repeat"
@@ -57,6 +58,12 @@ type exchange struct {
 	stream   bool
 	hijacked bool
 	returned bool // the service returned without a panic
+
+	// Of a request whose key was claimed:
+	call     *idempotency.Call // nil without
+	ours     bool              // the refusal is the proxy's, and not the service's
+	whole    bool              // the answer was complete, whoever was there to read it
+	answered time.Time         // when it was, before it was recorded
 }
 
 // visit is the larger part of an exchange, which no service holds.
@@ -178,6 +185,9 @@ func contentLength(h http.Header) int64 {
 }
 
 func (x *exchange) outcome(now time.Time) comporta.Outcome {
+	if !x.answered.IsZero() {
+		now = x.answered // what the store takes says nothing about the service
+	}
 	return comporta.Outcome{Status: x.status, Result: x.result, Latency: now.Sub(x.d.since), Stream: x.stream}
 }
 
@@ -324,7 +334,7 @@ func (x *exchange) close() {
 	if x.r.GRPC && x.returned && x.result == comporta.ResultPending && x.req.Context().Err() == nil {
 		x.readTrailers()
 	}
-	switch complete := x.returned && x.written >= x.length; {
+	switch complete := x.returned && (x.whole || x.written >= x.length); {
 	case x.refused, complete && x.status != 0 && (x.finished || x.req.Context().Err() == nil):
 	case x.req.Context().Err() != nil:
 		x.correct(x.left())
@@ -368,7 +378,9 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 	if ref.Reason == comporta.UpstreamFailed || ref.Reason == comporta.UpstreamTimeout {
 		fault := overload.Fault(ref.Reason, &x.r)
 		ref.Stop, ref.Outcome = fault.Stop, fault.Outcome
+		x.doubt(ref)
 	}
+	x.ours = !ref.FromService
 	if x.d.exempt {
 		return x.gate.contract
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,6 +36,7 @@ type Gate struct {
 	stores     map[string]ratelimit.Store // of rate rules, beside the table
 	contract   *overload.Writer
 	challenge  Challenge // nil: none
+	keys       *keyed    // nil: keys are not kept
 	trace      Trace
 
 	shortCircuit  bool
@@ -76,6 +78,7 @@ type Decision struct {
 	answer  repeat.Answer
 	since   time.Time // of the admission
 	exempt  bool
+	again   time.Duration // wait of a refusal that books no instant; 0: the standard one
 	// ticketed: the request brought a ticket of ours, which ends here.
 	ticketed bool
 	verdict  *ratelimit.Verdict // memory for Limits; nil: made when rules are asked
@@ -99,6 +102,14 @@ func (g *Gate) Begin(now time.Time, r *comporta.Request) (d Decision) {
 
 // begin is Begin for a request whose signals have been read, into a zero Decision.
 func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
+	if g.approach(now, r, d) {
+		g.enter(now, r, d)
+	}
+}
+
+// approach takes a request through all stages before admission. False: it is
+// decided, or bypasses the gate.
+func (g *Gate) approach(now time.Time, r *comporta.Request, d *Decision) bool {
 	d.gate, d.r, d.since = g, r, now
 	// What is looked up in large tables is fetched as soon as its place is known,
 	// so that the misses of the processor's caches overlap with each other and
@@ -114,7 +125,7 @@ func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
 	if g.routes.list[r.Route].Exempt || comporta.Preflight(r.Method, r.Header) {
 		d.exempt = true
 		g.state.counters.exempt.Add(1)
-		return
+		return false
 	}
 	d.ticketed = g.slots.LookAt(now, r).Authentic
 	reason := g.early(now, r, d)
@@ -130,14 +141,19 @@ func (g *Gate) begin(now time.Time, r *comporta.Request, d *Decision) {
 	g.detector.SeeAt(now, r, d.digest, d.ticketed)
 	if reason != comporta.ReasonNone {
 		d.refuseAt(now, reason)
-		return
+		return false
 	}
 	if g.shortCircuit {
 		if a, ok := g.detector.AnswerAt(now, r, d.digest); ok {
 			d.replayAt(now, a)
-			return
+			return false
 		}
 	}
+	return true
+}
+
+// enter is admission.
+func (g *Gate) enter(now time.Time, r *comporta.Request, d *Decision) {
 	grant := g.admission.AdmitAt(now, r, g.viewAt(now))
 	d.settleAt(now, &grant)
 }
@@ -180,6 +196,9 @@ func (g *Gate) early(now time.Time, r *comporta.Request, d *Decision) comporta.R
 	}
 	if r.Patience > 0 && r.Patience < time.Millisecond {
 		return comporta.DeadlineExceeded
+	}
+	if reason := g.keys.fault(r); reason != comporta.ReasonNone {
+		return reason
 	}
 	if g.state.levers.list.Load() != nil {
 		draw := g.state.seed.Start().Uint(r.Client.Key).Str(r.Method).Str(r.Path).Str(r.IdempotencyKey).Name()
@@ -288,7 +307,7 @@ func (d *Decision) refuseAs(now time.Time, reason comporta.Reason, result compor
 		d.Due = d.booking.Due
 		d.Wait = d.Due.Sub(now)
 	case info.Retryable:
-		d.Wait = overload.DefaultWait
+		d.Wait = cmp.Or(d.again, overload.DefaultWait)
 		d.Due = now.Add(d.Wait)
 	}
 	o := comporta.Outcome{Status: info.Status, Result: result}

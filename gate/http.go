@@ -41,14 +41,27 @@ func (g *Gate) Serve(w http.ResponseWriter, req *http.Request, next http.Handler
 		defer x.body.release()
 	}
 	x.d = Decision{verdict: &x.verdict}
-	g.begin(x.start, &x.r, &x.d)
+	if before := g.approach(x.start, &x.r, &x.d); before {
+		if policy := g.keys.policyOf(&x.r); policy != nil {
+			x.serveKeyed(next, policy)
+			return
+		}
+		x.enter()
+	}
+	x.answer(next)
+}
+
+// enter takes the request through admission.
+func (x *exchange) enter() {
+	x.gate.enter(x.now(), &x.r, &x.d)
 	if x.d.Action == comporta.ActionWait {
-		x.d.Await(req.Context())
+		x.d.Await(x.req.Context())
 	}
-	if g.trace.Decided != nil {
-		now := x.now()
-		g.trace.Decided(now, &x.r, x.d.Decision, now.Sub(x.start))
-	}
+}
+
+// answer answers by the service or in its place, as was decided.
+func (x *exchange) answer(next http.Handler) {
+	x.decided()
 	if x.d.Action != comporta.ActionAdmit {
 		x.refuse()
 		return
@@ -74,6 +87,13 @@ func (g *Gate) Refuse(w http.ResponseWriter, req *http.Request, ref *overload.Re
 	d := g.RejectAt(now, &r, ref.Reason)
 	ref.Wait, ref.RequestID = d.Wait, g.state.RequestID(&r)
 	g.contract.Write(w, req, ref)
+}
+
+func (x *exchange) decided() {
+	if decided := x.gate.trace.Decided; decided != nil {
+		now := x.now()
+		decided(now, &x.r, x.d.Decision, now.Sub(x.start))
+	}
 }
 
 // readHead fills the head of the transport-free request. What policy reads is
@@ -197,6 +217,18 @@ func (g *Gate) WriteForwarded(in *http.Request, out http.Header) {
 // next panics: the permit goes back, and the panic goes on untouched.
 func (x *exchange) serve(next http.Handler) {
 	defer x.close()
+	x.prepare()
+	if timeout := x.patience(); timeout > 0 {
+		ctx, cancel := context.WithDeadlineCause(x.req.Context(), x.start.Add(timeout), errPatience)
+		defer cancel()
+		x.req = x.req.WithContext(ctx)
+	}
+	next.ServeHTTP(x, x.req)
+	x.returned = true
+}
+
+// prepare makes the request ready for the service.
+func (x *exchange) prepare() {
 	if x.d.ticketed {
 		delete(x.req.Header, comporta.HeaderRetryTicket) // ours, and used
 	}
@@ -207,13 +239,6 @@ func (x *exchange) serve(next http.Handler) {
 		}
 		x.req.Body = x.body
 	}
-	if timeout := x.patience(); timeout > 0 {
-		ctx, cancel := context.WithDeadlineCause(x.req.Context(), x.start.Add(timeout), errPatience)
-		defer cancel()
-		x.req = x.req.WithContext(ctx)
-	}
-	next.ServeHTTP(x, x.req)
-	x.returned = true
 }
 
 // patience bounds the service's work: nobody reads what comes later.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/comporta/comporta/gate/idempotency"
 	"github.com/comporta/comporta/internal/pathpattern"
 )
 
@@ -42,6 +43,9 @@ type Route struct {
 	Exempt bool
 	// Timeout bounds the service's answer on this route; 0 leaves it to the proxy.
 	Timeout time.Duration
+	// Idempotency says what becomes of idempotency keys on the route; nil leaves
+	// them to the service. Patterns of one name may differ in it.
+	Idempotency *idempotency.Policy
 }
 
 const (

@@ -56,6 +56,7 @@ var grpcCodes = [comporta.NumReasons]int{
 	comporta.IdempotencyPayloadMismatch:  grpcInvalidArgument,
 	comporta.IdempotencyOutcomeUnknown:   grpcUnknown,
 	comporta.IdempotencyUnavailable:      grpcUnavailable,
+	comporta.IdempotencyAnswerNotKept:    grpcFailedPrecondition,
 	comporta.Draining:                    grpcUnavailable,
 	comporta.MalformedRequest:            grpcInvalidArgument,
 	comporta.RequestTimeout:              grpcDeadlineExceeded,

@@ -56,6 +56,7 @@ var portugueseDetails = [comporta.NumReasons]string{
 	comporta.IdempotencyKeyInvalid:       "o cabeçalho Idempotency-Key não pôde ser lido",
 	comporta.IdempotencyPayloadMismatch:  "a chave já foi usada com outro pedido",
 	comporta.IdempotencyOutcomeUnknown:   "não se sabe o que aconteceu com o primeiro pedido desta chave",
+	comporta.IdempotencyAnswerNotKept:    "o primeiro pedido desta chave foi executado; a resposta era grande demais para ser guardada",
 	comporta.MalformedRequest:            "o pedido não pode ser interpretado sem adivinhação",
 	comporta.BodyTooLarge:                "o corpo do pedido passa do limite",
 	comporta.URITooLong:                  "o endereço do pedido passa do limite",

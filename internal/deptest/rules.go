@@ -47,9 +47,13 @@ var Rules = []Rule{
 	{Package: "gate/admission", Words: append(slices.Clip(words), "gate/admission/seek"), Why: leaf},
 	{Package: "gate/admission/seek", Words: words, Why: leaf},
 	{Package: "gate/calendar", Words: append(slices.Clip(words), "gate/keys"), Why: leaf},
+	{
+		Package: "gate/idempotency", Words: append(slices.Clip(words), "gate/overload", "store"),
+		Why: "the keeping of keys knows the words of its store and those of refusals; engines are opened by its user",
+	},
 	{Package: "gate/overload", Words: append(slices.Clip(words), "internal/retryafter"), Why: leaf},
 	{
-		Package: "gate", Words: []string{"", "internal/hash", "internal/target", "internal/pathpattern", "internal/topk", "gate/..."},
+		Package: "gate", Words: []string{"", "internal/hash", "internal/target", "internal/pathpattern", "internal/topk", "gate/...", "store"},
 		Why: "the gate's core knows its pieces and no transport, store, metric or file",
 	},
 

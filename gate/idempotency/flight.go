@@ -1,0 +1,117 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/comporta/comporta/store"
+)
+
+// flights are the keys whose calls run in this process, and those who stand by
+// for a key wherever it runs. What runs here is known without the store, so that
+// a flood of duplicates does not lean on it.
+type flights struct {
+	mu      sync.Mutex // guards what follows
+	byName  map[store.Name]*flight
+	waiters map[store.Name]int // none is 0
+	waiting int                // the sum of waiters
+}
+
+func newFlights() flights {
+	return flights{byName: map[store.Name]*flight{}, waiters: map[store.Name]int{}}
+}
+
+// flight is one key whose call runs here.
+type flight struct {
+	print   []byte // of the claim
+	started time.Time
+	leased  atomic.Int64  // Unix ns of the end of the lease
+	done    chan struct{} // closed when the call has ended
+	// Set before done is closed. Neither: the key is free.
+	answer *store.Record
+	doubt  bool // nobody knows what was done
+}
+
+func (fl *flight) leaseLeft(now time.Time) time.Duration {
+	return time.Unix(0, fl.leased.Load()).Sub(now)
+}
+
+// errCrowded: too many stand by already.
+var errCrowded = errors.New("idempotency: too many duplicates stand by")
+
+// start makes a key known as running here.
+func (f *flights) start(now time.Time, n store.Name, print []byte, lease time.Duration) *flight {
+	fl := &flight{print: print, started: now, done: make(chan struct{})}
+	fl.leased.Store(now.Add(lease).UnixNano())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.byName[n] = fl
+	return fl
+}
+
+// finish ends a flight and lets those who stand by go.
+func (f *flights) finish(n store.Name, fl *flight, answer *store.Record, doubt bool) {
+	fl.answer, fl.doubt = answer, doubt
+	f.mu.Lock()
+	if f.byName[n] == fl { // else its lease had ended, and another has taken it over
+		delete(f.byName, n)
+	}
+	f.mu.Unlock()
+	close(fl.done)
+}
+
+// find returns the flight of a key, nil if it does not run here.
+func (f *flights) find(n *store.Name) *flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byName[*n]
+}
+
+// join lets one more stand by for a key; nil: it does not run here.
+func (f *flights) join(n store.Name) (*flight, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiters[n] >= MaxWaitersKey || f.waiting >= MaxWaiters {
+		return nil, errCrowded
+	}
+	f.waiters[n]++
+	f.waiting++
+	return f.byName[n], nil
+}
+
+func (f *flights) leave(n store.Name) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting--
+	if f.waiters[n]--; f.waiters[n] == 0 {
+		delete(f.waiters, n)
+	}
+}
+
+// elsewhere is how often a store is asked about a call in another process.
+const elsewhere = 200 * time.Millisecond
+
+// await stands by until the call has ended; nil: it does not run here, and it is
+// time to ask the store again.
+func (f *flights) await(ctx context.Context, n store.Name) (*flight, error) {
+	fl, err := f.join(n)
+	if err != nil {
+		return nil, err
+	}
+	defer f.leave(n)
+	if fl == nil {
+		if !pause(ctx, elsewhere) {
+			return nil, context.Cause(ctx)
+		}
+		return nil, nil //nolint:nilnil // as the comment says
+	}
+	select {
+	case <-fl.done:
+		return fl, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,100 @@
+package idempotency
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/comporta/comporta/store"
+)
+
+// Policy is what becomes of keys on one route. The zero value executes an
+// operation once, replays what it answered, and says so where it does not know.
+type Policy struct {
+	// Require refuses operations without a key.
+	Require bool
+	// TTL is how long an answer is kept; 0 means DefaultTTL.
+	TTL time.Duration
+	// Wait lets a duplicate stand by until the first has its answer, and gives it
+	// that. Otherwise it is told that the first still runs.
+	Wait bool
+	// Release5xx frees the key after a complete answer of 500 to 599: for services
+	// that do nothing twice themselves.
+	Release5xx bool
+	// Doubt503 takes 503 for an answer after which nobody knows what was done, as
+	// some proxies give it. Otherwise it frees the key: nothing was done.
+	Doubt503 bool
+	// ExecuteUnknown lets an operation run again whose first run ended nobody knows
+	// how. Otherwise that is what its client is told.
+	ExecuteUnknown bool
+	// Pass lets operations through unprotected while the store is down. Otherwise
+	// they are refused.
+	Pass bool
+}
+
+// DefaultTTL is how long an answer is kept.
+const DefaultTTL = 24 * time.Hour
+
+func (p *Policy) ttl() time.Duration {
+	if p.TTL == 0 {
+		return DefaultTTL
+	}
+	return p.TTL
+}
+
+// Check says what is wrong with a policy under a lease.
+func (p *Policy) Check(lease time.Duration) error {
+	if lease == 0 {
+		lease = DefaultLease
+	}
+	if ttl := p.ttl(); ttl < lease || ttl > store.MaxTTL {
+		return fmt.Errorf("idempotency: TTL %v is not within the lease of %v and %v", ttl, lease, store.MaxTTL)
+	}
+	return nil
+}
+
+// Ending is what an answer says about the operation.
+type Ending uint8
+
+// The endings.
+const (
+	Record  Ending = iota // it ended: the answer is the one that every repeat gets
+	Release               // nothing was done: the key is free again
+	Doubt                 // nobody knows: the claim stays until its lease ends
+)
+
+// EndingOf reads a complete answer of the service's own.
+func (p *Policy) EndingOf(status int) Ending {
+	switch {
+	case status == 429:
+		return Release
+	case status == 503 && p.Doubt503:
+		return Doubt
+	case status == 503:
+		return Release
+	case status >= 500 && p.Release5xx:
+		return Release
+	}
+	return Record
+}
+
+// The gRPC statuses that say what 429, 503 and 5xx say.
+const (
+	grpcUnknown           = 2
+	grpcResourceExhausted = 8
+	grpcInternal          = 13
+	grpcUnavailable       = 14
+	grpcDataLoss          = 15
+)
+
+// EndingOfGRPC is EndingOf for the status of a gRPC call that was answered.
+func (p *Policy) EndingOfGRPC(code int) Ending {
+	switch code {
+	case grpcResourceExhausted:
+		return p.EndingOf(429)
+	case grpcUnavailable:
+		return p.EndingOf(503)
+	case grpcUnknown, grpcInternal, grpcDataLoss:
+		return p.EndingOf(500)
+	}
+	return Record
+}

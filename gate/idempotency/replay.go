@@ -1,0 +1,89 @@
+package idempotency
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/store"
+)
+
+// DecisionReplayed is the Comporta-Decision of an answer from the record.
+const DecisionReplayed = "replayed"
+
+// Replay says a recorded answer again. Nothing may have been written to w before
+// but header fields of outer layers. An answer whose body was not kept cannot be
+// said again: NotKept is the refusal for it.
+func Replay(w http.ResponseWriter, a *store.Answer) {
+	h := w.Header()
+	trailers := false
+	for name, vs := range ParseHeader(a.Header) {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			trailers = true
+			continue
+		}
+		h[name] = vs
+	}
+	h[comporta.HeaderReplayed] = []string{"true"}
+	h[comporta.HeaderDecision] = []string{DecisionReplayed}
+	if a.Status >= http.StatusBadRequest {
+		h[comporta.HeaderShouldRetry] = []string{"false"} // under this key it will be the same again
+	}
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // else the server would guess one
+	}
+	if !trailers && a.Status != http.StatusNoContent && a.Status != http.StatusNotModified {
+		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))}
+	}
+	w.WriteHeader(a.Status)
+	if len(a.Body) > 0 {
+		//nolint:gosec // what the service itself said, under the content type that it gave
+		_, _ = w.Write(a.Body) // it fails only when the client has left
+	}
+	if !trailers {
+		return
+	}
+	_ = http.NewResponseController(w).Flush() // else a length would be computed, which leaves no room for trailers
+	for name, vs := range ParseHeader(a.Header) {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			h[name] = vs
+		}
+	}
+}
+
+// OutcomeCompleted is the Outcome of a refusal to say an answer again that was
+// given before.
+const OutcomeCompleted = "completed"
+
+// NotKept returns the refusal for a repeat of what was done and answered, with an
+// answer that was too large to keep.
+func NotKept(a *store.Answer) overload.Refusal {
+	return overload.Refusal{
+		Reason: comporta.IdempotencyAnswerNotKept, Outcome: OutcomeCompleted,
+		Detail: fmt.Sprintf("the first request with this key was carried out and answered %d; its answer was too large to keep", a.Status),
+	}
+}
+
+// event is what a refusal for this reason counts as.
+func event(r comporta.Reason) Event {
+	switch r {
+	case comporta.IdempotencyInProgress:
+		return InProgress
+	case comporta.IdempotencyPayloadMismatch:
+		return Mismatch
+	case comporta.IdempotencyOutcomeUnknown:
+		return Unknown
+	case comporta.IdempotencyKeyMissing:
+		return KeyMissing
+	case comporta.IdempotencyKeyInvalid:
+		return KeyInvalid
+	default:
+		return StoreRefused
+	}
+}
+
+// CountRefusal counts a refusal for one of the reasons of idempotency.
+func (k *Keeper) CountRefusal(r comporta.Reason) { k.Count(event(r)) }

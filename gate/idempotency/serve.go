@@ -1,0 +1,76 @@
+package idempotency
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Serving is how a call is served over HTTP.
+type Serving struct {
+	// Ending reads a complete answer; nil reads its status, by the call's policy.
+	Ending func(*Recorder) Ending
+	// Print returns the print as it is known at the end; nil, or nil from it, leaves
+	// that of the claim.
+	Print func() *Print
+	// Gone reports whether the caller has left; nil: it is not known.
+	Gone func() bool
+}
+
+// Serve has next answer a request whose operation was claimed, and ends the call.
+// The request's context should be one of Detach. It returns the Recorder, which
+// says whether the answer was complete.
+func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, s Serving) *Recorder {
+	var rec *Recorder
+	rec = NewRecorder(w, c.k.config.MaxBody, func(complete bool) {
+		e := Doubt
+		switch {
+		case !complete:
+		case s.Ending != nil:
+			e = s.Ending(rec)
+		default:
+			e = c.op.Policy.EndingOf(rec.status)
+		}
+		var print *Print
+		if s.Print != nil {
+			print = s.Print()
+		}
+		if e == Record && (rec.gone || s.Gone != nil && s.Gone()) {
+			c.k.Count(Late)
+		}
+		c.End(e, rec.Answer(), print)
+	})
+	returned := false
+	defer func() { rec.Close(returned) }() // also when next panics, which goes on
+	next.ServeHTTP(rec, r)
+	returned = true
+	return rec
+}
+
+// Detach returns a context that outlives its caller: when ctx is cancelled because
+// its caller has left, the work goes on for at most linger. A cancellation with a
+// cause of its own, such as the end of a drain, ends it at once. The deadline of
+// ctx is its caller's, and does not count.
+func Detach(ctx context.Context, linger time.Duration) (_ context.Context, cancel context.CancelFunc) {
+	detached, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	var timer *time.Timer
+	started := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(started)
+		cause := context.Cause(ctx)
+		if cause != context.Canceled && cause != context.DeadlineExceeded { //nolint:errorlint // a cause that wraps them is somebody's own
+			end(cause)
+			return
+		}
+		timer = time.AfterFunc(linger, func() { end(cause) })
+	})
+	return detached, func() {
+		if !stop() {
+			<-started
+			if timer != nil {
+				timer.Stop()
+			}
+		}
+		end(context.Canceled)
+	}
+}

@@ -1,0 +1,129 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/store"
+)
+
+// Operation is one request under a key.
+type Operation struct {
+	Name   store.Name
+	Label  store.Label
+	Print  Print
+	Policy *Policy
+}
+
+// Verdict is how an operation stands to the record of its key.
+type Verdict struct {
+	// Reason is why it may not run: one of the reasons of idempotency.
+	Reason comporta.Reason
+	// Wait is when to ask again, for a reason that is retryable.
+	Wait time.Duration
+	// Replay is the record whose answer it gets; nil: none.
+	Replay *store.Record
+	// Compare holds the body against that of the record first; nil: it need not be.
+	Compare *Compare
+	// Elsewhere: it runs, and not in this process.
+	Elsewhere bool
+	// Err is why the store could not be asked.
+	Err error
+
+	over int64 // the lapsed fence that a claim may take over
+}
+
+// Go reports whether the operation may be claimed.
+func (v *Verdict) Go() bool { return v.Reason == comporta.ReasonNone && v.Replay == nil }
+
+// LookAt says how an operation stands, where that can be told without a claim and
+// is worth asking for: seen says that the key was met before. What runs here is
+// known without the store. A verdict to go says nothing yet: a claim may find a
+// record all the same.
+func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen bool) Verdict {
+	if fl := k.flights.find(&op.Name); fl != nil {
+		if op.Print.like(fl.print) == different {
+			return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
+		}
+		return busy(now, fl.started, fl.leaseLeft(now))
+	}
+	if !seen && !k.index.hasAt(now, &op.Name) {
+		return Verdict{}
+	}
+	var r store.Record
+	err := k.ask(ctx, "look", func(ctx context.Context) (err error) {
+		r, err = k.config.Store.Look(ctx, now, op.Name)
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		k.index.remove(&op.Name)
+		return Verdict{}
+	case err != nil:
+		return k.failed(err)
+	}
+	return k.judge(now, op, &r)
+}
+
+// failed is the verdict when the store cannot be asked.
+func (k *Keeper) failed(err error) Verdict {
+	return Verdict{Reason: comporta.IdempotencyUnavailable, Err: err}
+}
+
+// busy is the verdict on an operation that runs. What has run for a while will
+// run for about as long again, so that a client asks seldom and is not made to
+// wait for the whole lease.
+func busy(now, started time.Time, lease time.Duration) Verdict {
+	const least = time.Second
+	return Verdict{Reason: comporta.IdempotencyInProgress, Wait: max(min(max(now.Sub(started), least), lease), time.Millisecond)}
+}
+
+// judge reads a record.
+func (k *Keeper) judge(now time.Time, op *Operation, r *store.Record) Verdict {
+	likeness := op.Print.like(r.Fingerprint)
+	if likeness == different {
+		return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
+	}
+	switch r.State {
+	case store.Finished:
+		k.index.addAt(now, &op.Name, now.Add(op.Policy.ttl())) // about; it is a hint
+		v := Verdict{Replay: r}
+		if likeness == undecided {
+			v.Compare = NewCompare(r.Fingerprint)
+		}
+		return v
+	case store.Lapsed:
+		if op.Policy.ExecuteUnknown {
+			return Verdict{over: r.Fence}
+		}
+		return Verdict{Reason: comporta.IdempotencyOutcomeUnknown}
+	default:
+		v := busy(now, r.Created, r.LeaseLeft)
+		v.Elsewhere = true
+		return v
+	}
+}
+
+// Await stands by until the operation that runs under the key has ended. again
+// says that how it stands has to be asked anew; otherwise the verdict is its
+// answer, or why there is none.
+func (k *Keeper) Await(ctx context.Context, op *Operation) (v Verdict, again bool) {
+	fl, err := k.flights.await(ctx, op.Name)
+	now := time.Now()
+	switch {
+	case errors.Is(err, errCrowded):
+		k.Count(Crowded)
+		return busy(now, now, k.config.Lease), false
+	case err != nil:
+		return busy(now, now, k.config.Lease), false
+	case fl == nil: // it runs elsewhere
+		return Verdict{}, true
+	case fl.answer != nil:
+		return k.judge(now, op, fl.answer), false
+	case fl.doubt:
+		return busy(now, fl.started, fl.leaseLeft(now)), false
+	}
+	return Verdict{}, true
+}
