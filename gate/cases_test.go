@@ -39,8 +39,14 @@ type house struct {
 // everything is closed and the house must be empty.
 func inBubble(t *testing.T, c gate.Config, service http.HandlerFunc, body func(t *testing.T, h *house)) {
 	t.Helper()
+	inBubbleOf(t, func() gate.Config { return c }, service, body)
+}
+
+// inBubbleOf is inBubble for a configuration with parts that belong into the bubble.
+func inBubbleOf(t *testing.T, c func() gate.Config, service http.HandlerFunc, body func(t *testing.T, h *house)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g, err := gate.New(c, nil)
+		g, err := gate.New(c(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,6 @@ func (x *exchange) readBody(op *idempotency.Operation) comporta.Reason {
 // serveCall is serve for a request whose key was claimed. The call is detached from
 // its caller: it ends by the route's time, or a while after the caller has left.
 func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
-	defer x.close()
 	x.prepare()
 	caller := x.req.Context()
 	ctx, cancel := idempotency.Detach(caller, x.gate.keys.linger)
@@ -108,6 +107,7 @@ func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
 		defer end()
 	}
 	x.req = x.req.WithContext(ctx)
+	defer x.close() // before ctx ends, by which it tells a complete answer from a broken one
 	rec := x.call.Serve(x, x.req, next, idempotency.Serving{
 		Ending: x.ending,
 		Print: func() *idempotency.Print {
