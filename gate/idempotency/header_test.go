@@ -1,0 +1,65 @@
+package idempotency
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/comporta/comporta/store"
+)
+
+func TestHeaderComesBackAsItWas(t *testing.T) {
+	h := http.Header{
+		"Content-Type": {"text/plain"}, "Link": {"<a>", "<b>"}, "Empty": {""}, "X-Bytes": {"\xff\x80 : x"},
+		"Set-Cookie": {"a=b"}, "Date": {"now"}, "Comporta-Decision": {"x"}, "Content-Length": {"3"}, "Nil": nil,
+		http.TrailerPrefix + "Grpc-Status": {"0"}, http.TrailerPrefix + "Date": {"now"},
+	}
+	b, ok := AppendHeader(nil, h)
+	want := http.Header{
+		"Content-Type": {"text/plain"}, "Link": {"<a>", "<b>"}, "Empty": {""}, "X-Bytes": {"\xff\x80 : x"},
+		http.TrailerPrefix + "Grpc-Status": {"0"},
+	}
+	if got := ParseHeader(b); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v", got, ok)
+	}
+	if again, _ := AppendHeader(nil, h); string(again) != string(b) {
+		t.Error("the order is not that of the names")
+	}
+	h["X-Large"] = []string{strings.Repeat("x", store.MaxHeader)}
+	if b, ok := AppendHeader(nil, h); ok || len(b) > store.MaxHeader {
+		t.Errorf("%d bytes, %v", len(b), ok)
+	}
+}
+
+// Nothing that a service writes can make a line of its own.
+func FuzzHeader(f *testing.F) {
+	f.Add("Location", "/a\r\nSet-Cookie: a=b")
+	f.Add("X", "")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		if name == "" || strings.ContainsAny(name, ": \r\n") || !utf8.ValidString(name) {
+			t.Skip()
+		}
+		name = http.CanonicalHeaderKey(name)
+		b, ok := AppendHeader(nil, http.Header{name: {value}})
+		got := ParseHeader(b)
+		if !ok || len(got) > 1 || len(got) == 1 && len(got[name]) != 1 {
+			t.Errorf("%q: %q came back as %q", name, value, got)
+		}
+		if len(got) == 1 && !strings.ContainsAny(value, "\r\n") && got[name][0] != value {
+			t.Errorf("%q came back as %q", value, got[name][0])
+		}
+	})
+}
+
+func FuzzParseHeader(f *testing.F) {
+	f.Add([]byte("A: b\r\nA: c\r\n: x\r\nno\r\nTrailer:B: c\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for name := range ParseHeader(b) {
+			if name == "" {
+				t.Error("a field without a name")
+			}
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package idempotency
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// sum is the print of a body that passes in pieces, of which the service reads
+// read bytes.
+func sum(base Print, body []byte, read int, piece int) Print {
+	s := NewSum()
+	for at := 0; at < read; {
+		n := min(piece, read-at)
+		s.Read(body[at:at+n], nil)
+		at += n
+	}
+	if read == len(body) {
+		s.Read(nil, io.EOF)
+	}
+	return s.Print(&base)
+}
+
+func recorded(p Print) []byte { return p.AppendTo(nil) }
+
+// Whichever way two bodies are seen, they are alike exactly when the part that was
+// read the first time is the same.
+func TestPrintsTellBodiesApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		some := rapid.SliceOfN(rapid.SampledFrom([]byte("ab")), 0, 8)
+		first, second := some.Draw(t, "first"), some.Draw(t, "second")
+		piece := rapid.IntRange(1, 5).Draw(t, "piece")
+		read := rapid.IntRange(0, len(first)).Draw(t, "read")
+		base := NewPrint("/a", "q")
+		rec := recorded(sum(base, first, read, piece))
+		same := bytes.Equal(first, second)
+		if read < len(first) {
+			same = len(second) >= read && bytes.Equal(first[:read], second[:read])
+		}
+
+		c := NewCompare(rec)
+		if err := Drain(c, bytes.NewReader(second)); err != nil {
+			t.Fatal(err)
+		}
+		if c.Same() != same {
+			t.Fatalf("compared: %v, want %v", c.Same(), same)
+		}
+		whole := base.WithBody(second)
+		switch l := whole.like(rec); {
+		case l == alike && !same, l == different && same:
+			t.Fatalf("read ahead: %v, want %v", l, same)
+		case l == undecided && read == len(first):
+			t.Fatal("two whole bodies are undecided")
+		}
+		if l := base.like(rec); l != undecided {
+			t.Fatalf("without a body: %v", l)
+		}
+	})
+}
+
+func TestPrintsTellTargetsApart(t *testing.T) {
+	a := NewPrint("/a", "b")
+	rec := recorded(a.WithBody([]byte("x")))
+	for _, other := range []Print{NewPrint("/a", ""), NewPrint("/ab", ""), NewPrint("", "/ab"), NewPrint("/a", "b=")} {
+		if l := other.like(rec); l != different {
+			t.Errorf("%v", l)
+		}
+	}
+	if same := a.WithBody([]byte("x")); same.like(rec) != alike {
+		l := same.like(rec)
+		t.Errorf("%v", l)
+	}
+	if l := a.like(nil); l != alike {
+		t.Errorf("nothing was recorded to differ from: %v", l)
+	}
+	if l := a.like(recorded(a)); l != alike {
+		t.Errorf("the body was never known: %v", l)
+	}
+}
+
+func TestDrainTellsWhoseFaultItIs(t *testing.T) {
+	broke := errors.New("broke")
+	c := NewCompare(recorded(NewPrint("/", "").WithBody([]byte("xyz"))))
+	if err := Drain(c, io.MultiReader(bytes.NewReader([]byte("x")), &failing{broke})); !errors.Is(err, broke) {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+func FuzzPrint(f *testing.F) {
+	f.Add(recorded(NewPrint("/a", "b").WithBody([]byte("x"))), []byte("x"))
+	f.Add([]byte{}, []byte{})
+	f.Fuzz(func(t *testing.T, rec, body []byte) {
+		p, ok := parsePrint(rec)
+		if ok && !bytes.Equal(p.AppendTo(nil)[2:], rec[2:]) {
+			t.Errorf("%x came back as %x", rec, p.AppendTo(nil))
+		}
+		c := NewCompare(rec)
+		if err := Drain(c, bytes.NewReader(body)); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Same()
+		q := NewPrint("/a", "b").WithBody(body)
+		_ = q.like(rec)
+	})
+}
