@@ -51,6 +51,7 @@ func (l *loader) derive() {
 		s := &c.Clients.Identify[i]
 		s.Shared = s.Shared || s.Network != nil && !l.given(fmt.Sprintf("clients.identify[%d].shared", i))
 	}
+	l.deriveKeys()
 	for i := range c.Listen {
 		if c.Listen[i].TLS != nil && !l.given(fmt.Sprintf("listen[%d].h2c", i)) {
 			c.Listen[i].H2C = false
@@ -70,6 +71,8 @@ func (l *loader) contradictions(in Input) {
 	l.checkRoutes()
 	l.checkRates()
 	l.checkRedis()
+	l.checkStore()
+	l.checkIdempotency()
 	l.checkIdentify()
 	l.checkNames()
 	l.checkProxies()

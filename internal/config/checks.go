@@ -35,6 +35,7 @@ var checks = map[string]func(string) *fault{
 	"redisprefix": checkRedisPrefix,
 	"rule":        checkRule,
 	"sha256":      checkSHA256,
+	"storeurl":    checkStoreURL,
 	"text":        checkText,
 	"typebase":    checkTypeBase,
 	"upstream":    checkUpstream,

@@ -40,6 +40,10 @@ type Config struct {
 	RateLimits []RateLimit `key:"rate_limits" default:"[]"`
 	// Where several gateways count together: the rules with `store: redis`.
 	Redis Redis `key:"redis"`
+	// Where answers are kept for those who repeat.
+	Store Store `key:"store"`
+	// The same operation once, whoever repeats it.
+	Idempotency Idempotency `key:"idempotency"`
 	// How refusals speak.
 	Contract Contract `key:"contract"`
 	// The document that tells clients how much they may retry.
@@ -419,6 +423,65 @@ type Redis struct {
 	Keys int `key:"keys" default:"262144" range:"1024..16777216"`
 	// How many gateways share, at most: assumed until Redis has counted them, and what a rule with on_store_failure local is divided by.
 	Gateways int `key:"gateways" default:"1" range:"1..10000"`
+}
+
+// Store is where state is kept. It is opened when something is to be kept in it.
+type Store struct {
+	// sqlite: a file of this gateway's own. postgres or redis: shared by all gateways of a fleet. memory: for trials; everything is lost with the process.
+	Engine string `key:"engine" default:"sqlite" oneof:"sqlite postgres redis memory"`
+	// The file of engine sqlite. A relative path is relative to the working directory.
+	Path string `key:"path" default:"comporta.db" check:"text"`
+	// The address for engine postgres or redis: postgres://user:password@host:5432/database, redis://user:password@host:6379/0.
+	URL StoreURL `key:"url" default:"" check:"storeurl"`
+	// A file that holds the address, in place of url.
+	URLFile string `key:"url_file" default:"" check:"file"`
+}
+
+// Idempotency says what becomes of the Idempotency-Key of requests that are not
+// safe by their method.
+type Idempotency struct {
+	// The routes whose keys are kept, by name or pattern; other is what matches none. Empty: keys are the service's affair.
+	Routes []KeyedRoute `key:"routes" default:"[]"`
+	// Refuse requests without a key.
+	Require bool `key:"require" default:"false"`
+	// How long an answer is kept.
+	TTL time.Duration `key:"ttl" default:"24h" range:"1m..8760h"`
+	// What a repeat is told while the first still runs. conflict: 409 and when to ask again. wait: it stands by and gets the first one's answer.
+	InFlight string `key:"in_flight" default:"conflict" oneof:"conflict wait"`
+	// After a complete answer of 500 to 599, but for 503. replay: it is the answer. release: the key is free again, for services that do nothing twice by themselves.
+	On5xx string `key:"on_5xx" default:"replay" oneof:"replay release"`
+	// After 503. release: nothing was done, and the key is free again. unknown: a proxy before the service may have said so after the service was asked.
+	On503 string `key:"on_503" default:"release" oneof:"release unknown"`
+	// When nobody knows what became of the first, after its lease. refuse: say so. execute: run it again, for services that do nothing twice by themselves.
+	OnUnknown string `key:"on_unknown" default:"refuse" oneof:"refuse execute"`
+	// While the store is away. refuse: 503. pass: requests go to the service unprotected.
+	OnStoreFailure string `key:"on_store_failure" default:"refuse" oneof:"refuse pass"`
+	// The largest body of an answer that is kept. What is larger is known to be done, and not said again.
+	BodyLimit Size `key:"body_limit" default:"256KiB" range:"1KiB..4MiB"`
+	// How long a request is believed to run after the last sign of life of its gateway.
+	Lease time.Duration `key:"lease" default:"30s" range:"1s..1h"`
+	// The most that a request waits for one call to the store.
+	Timeout time.Duration `key:"timeout" default:"1s" range:"10ms..30s"`
+}
+
+// KeyedRoute is a route whose keys are kept, and what differs there from the rest.
+type KeyedRoute struct {
+	// Its name or pattern.
+	Route string `key:"route" check:"text"`
+	// As above, for this route; likewise the following.
+	Require bool `key:"require" default:"false"`
+	// How long an answer is kept.
+	TTL time.Duration `key:"ttl" default:"24h" range:"1m..8760h"`
+	// conflict or wait.
+	InFlight string `key:"in_flight" default:"conflict" oneof:"conflict wait"`
+	// replay or release.
+	On5xx string `key:"on_5xx" default:"replay" oneof:"replay release"`
+	// release or unknown.
+	On503 string `key:"on_503" default:"release" oneof:"release unknown"`
+	// refuse or execute.
+	OnUnknown string `key:"on_unknown" default:"refuse" oneof:"refuse execute"`
+	// refuse or pass.
+	OnStoreFailure string `key:"on_store_failure" default:"refuse" oneof:"refuse pass"`
 }
 
 // RetryPolicy is the remote switch of the clients.

@@ -136,10 +136,6 @@ func (g generator) later(properties map[string]any, path string) {
 		}
 		one := map[string]any{"description": why}
 		switch off {
-		case offList:
-			one["type"], one["maxItems"] = []any{"array", "null"}, 0
-		case offNone:
-			one["type"], one["maxProperties"] = []any{"object", "null"}, 0
 		case "off", "false":
 			one["enum"] = []any{"off", false}
 		case "0":
@@ -212,8 +208,8 @@ func TestSchemaAgreesWithTheLoader(t *testing.T) {
 	}
 	for _, name := range []string{
 		"unknown_key", "unknown_section", "fraction", "percent", "word", "bool", "size_unit", "int_range", "scalar_for_section", "list_for_scalar",
-		"null_scalar", "listen_without_addr", "tls_without_key", "tls_version", "capacity_zero", "route_without_match", "later_store", "upstream_health",
-		"rate_without_name", "rate_class", "later_idempotency", "upstream_breaker", "identify_network_bits", "streams", "duration_without_unit",
+		"null_scalar", "listen_without_addr", "tls_without_key", "tls_version", "capacity_zero", "route_without_match", "idempotency_values", "upstream_health",
+		"rate_without_name", "rate_class", "upstream_breaker", "identify_network_bits", "streams", "duration_without_unit",
 	} {
 		if violates(doc, yamlFile(t, "testdata/bad/"+name+".yaml"), "") == "" {
 			t.Errorf("%s: the schema accepts it", name)

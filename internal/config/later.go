@@ -13,15 +13,8 @@ import (
 // The keys of an entry of a list have [] for its index.
 var laterKeys = map[string]string{
 	"challenge.mode":          "off",
-	"idempotency.routes":      offList,
-	"store":                   offNone,
 	"telemetry.otlp_endpoint": "",
 }
-
-const (
-	offList = "[]" // the empty list is off
-	offNone = "{}" // nothing but an empty section is
-)
 
 const notYet = "not available in this version"
 
@@ -73,9 +66,7 @@ func (r *reader) readLater(n *yaml.Node, path string) {
 			}
 		}
 		return
-	case !leaf && isNull(n),
-		leaf && off == offList && (n.Kind == yaml.SequenceNode && len(n.Content) == 0 || isNull(n)),
-		leaf && off == offNone && (n.Kind == yaml.MappingNode && len(n.Content) == 0 || isNull(n)):
+	case !leaf && isNull(n):
 		return
 	case leaf && n.Kind == yaml.ScalarNode:
 		if text, ok := r.text(n, path); !ok || meansOff(text, off) {
@@ -83,7 +74,7 @@ func (r *reader) readLater(n *yaml.Node, path string) {
 		}
 	}
 	hint := "remove it"
-	if leaf && off != offNone {
+	if leaf {
 		hint = "remove it; only " + show(off) + " is accepted"
 	}
 	r.fail(n, path, notYet, hint)

@@ -104,7 +104,7 @@ func (l *loader) overlay(src *source, path, text string, v reflect.Value) {
 	r := &reader{l, src}
 	scalar := &yaml.Node{Kind: yaml.ScalarNode, Value: text, Column: 1}
 	if isLater(path) {
-		r.readLater(laterNode(path, text, scalar), path)
+		r.readLater(scalar, path)
 		return
 	}
 	s, v := locate(path, v)
@@ -131,13 +131,6 @@ func (l *loader) overlay(src *source, path, text string, v reflect.Value) {
 		return
 	}
 	r.read(s, n, path, v)
-}
-
-func laterNode(path, text string, scalar *yaml.Node) *yaml.Node {
-	if laterKeys[path] == offList {
-		return splitList(text)
-	}
-	return scalar
 }
 
 // repair takes back what was said of a value that is replaced now; the problem

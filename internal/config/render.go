@@ -203,6 +203,7 @@ func (c *Config) CheckFiles() error {
 	check("redis.password_file", c.Redis.PasswordFile)
 	check("redis.sentinel_password_file", c.Redis.SentinelPasswordFile)
 	check("redis.ca_file", c.Redis.CAFile)
+	check("store.url_file", c.Store.URLFile)
 	check("retry_policy.file", c.RetryPolicy.File)
 	if len(l.problems) == 0 {
 		return nil

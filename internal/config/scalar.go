@@ -39,6 +39,7 @@ var scalars = map[reflect.Type]*scalarType{
 	reflect.TypeFor[*url.URL]():      urlType,
 	reflect.TypeFor[netip.Prefix]():  prefixType,
 	reflect.TypeFor[RedisURL]():      redisURLType,
+	reflect.TypeFor[StoreURL]():      storeURLType,
 	reflect.TypeFor[TLSVersion]():    tlsVersionType,
 }
 

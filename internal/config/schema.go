@@ -106,7 +106,7 @@ func ruleOf(f reflect.StructField) rule {
 		r.oneOf = strings.Fields(words)
 	}
 	if name := f.Tag.Get("check"); name != "" {
-		r.check, r.secret = named(name), name == "sha256" || name == "redis"
+		r.check, r.secret = named(name), name == "sha256" || name == "redis" || name == "storeurl"
 	}
 	if name := f.Tag.Get("keys"); name != "" {
 		r.checkKey = named(name)

@@ -87,6 +87,7 @@ func newShorthand(t reflect.Type) shorthand { return shorthandOf(reflect.New(t).
 var (
 	_ shorthand = (*Capacity)(nil)
 	_ shorthand = (*Listener)(nil)
+	_ shorthand = (*KeyedRoute)(nil)
 )
 
 const maxCapacity = 1_000_000
