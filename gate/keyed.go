@@ -77,7 +77,7 @@ func (x *exchange) claim(op *idempotency.Operation) (v idempotency.Verdict) {
 func (x *exchange) readBody(op *idempotency.Operation) comporta.Reason {
 	b, size := x.body, x.r.BodySize
 	if b == nil {
-		op.Print = op.Print.WithNoBody()
+		op.Fingerprint = op.Fingerprint.WithNoBody()
 		return comporta.ReasonNone
 	}
 	if b.reserved == 0 {
@@ -90,7 +90,7 @@ func (x *exchange) readBody(op *idempotency.Operation) comporta.Reason {
 	if !errors.Is(b.aheadErr, io.EOF) {
 		return idempotency.FaultOf(b.aheadErr)
 	}
-	op.Print = op.Print.WithBody(b.ahead)
+	op.Fingerprint = op.Fingerprint.WithBody(b.ahead)
 	return comporta.ReasonNone
 }
 
@@ -110,11 +110,11 @@ func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
 	defer x.close() // before ctx ends, by which it tells a complete answer from a broken one
 	rec := x.call.Serve(x, x.req, next, idempotency.Serving{
 		Ending: x.ending,
-		Print: func() *idempotency.Print {
+		Fingerprint: func() *idempotency.Fingerprint {
 			if x.body == nil || x.body.sum == nil {
 				return nil
 			}
-			p := x.body.sum.Print(&op.Print)
+			p := x.body.sum.Fingerprint(&op.Fingerprint)
 			return &p
 		},
 		Gone: func() bool { return caller.Err() != nil },

@@ -53,7 +53,7 @@ func (g *Gate) compileKeys(c *Config) error {
 	}
 	k.clients.Names, k.clients.MinimumVersion = nil, nil // they name nobody here
 	g.routes.list[otherRoute].Idempotency = c.Idempotency.Other
-	any := false
+	some := false
 	var problems []error
 	for i := range g.routes.list {
 		r := &g.routes.list[i]
@@ -68,9 +68,9 @@ func (g *Gate) compileKeys(c *Config) error {
 				problems = append(problems, fmt.Errorf("gate: route %q: %w", r.Name, err))
 			}
 		}
-		any = true
+		some = true
 	}
-	if any {
+	if some {
 		g.keys = k
 	}
 	return errors.Join(problems...)
@@ -90,7 +90,7 @@ func (k *keyed) fault(r *comporta.Request) comporta.Reason {
 	if k == nil || r.Safe() {
 		return comporta.ReasonNone
 	}
-	reason := comporta.ReasonNone
+	var reason comporta.Reason
 	switch p := k.policies[r.Route]; {
 	case p == nil:
 		return comporta.ReasonNone
@@ -147,10 +147,18 @@ func (k *keyed) operation(ctx context.Context, now time.Time, r *comporta.Reques
 		scope.Credentials = idempotency.CredentialsOf(r.Header)
 	}
 	op.Name, err = k.keeper.Name(ctx, &scope)
-	op.Policy, op.Print = policy, idempotency.NewPrint(r.Path, r.Query)
+	op.Policy, op.Fingerprint = policy, idempotency.NewFingerprint(r.Path, r.Query)
 	op.Label = store.Label{Client: r.Client.Name, Method: idempotency.Clip(r.Method), Route: idempotency.Clip(route.Name), Key: r.IdempotencyKey}
 	if op.Label.Client == "" {
 		op.Label.Client = identity.KeyString(r.Client.Key)
 	}
 	return op, err
+}
+
+// Keeper returns what keeps the keys; nil: none are kept.
+func (g *Gate) Keeper() *idempotency.Keeper {
+	if g.keys == nil {
+		return nil
+	}
+	return g.keys.keeper
 }

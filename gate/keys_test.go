@@ -23,7 +23,7 @@ import (
 	"github.com/comporta/comporta/store/memstore"
 )
 
-// counts counts the events of a keeper.
+// counts holds how often each event of a keeper came.
 type counts struct {
 	mu sync.Mutex
 	of map[idempotency.Event]int
@@ -535,7 +535,7 @@ func TestBrokenUploadLeavesTheKeyFree(t *testing.T) {
 			_, _ = io.WriteString(w, "half of")
 			_ = w.CloseWithError(errors.New("the cable broke"))
 		}()
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://service/orders", broken)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://service/orders", broken)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,6 +42,7 @@ type Telemetry struct {
 	upstreamCodes                 *prometheus.CounterVec
 	failovers                     prometheus.Counter
 	reloaded                      prometheus.Gauge
+	keys                          *keyMetrics
 }
 
 // New returns a Telemetry that is registered with reg.
@@ -49,11 +50,11 @@ func New(c Config, reg prometheus.Registerer) (*Telemetry, error) {
 	if c.TopClients == 0 {
 		c.TopClients = defaultTopClients
 	}
-	t := &Telemetry{config: c, top: newTopClients(c.TopClients), limited: newTopLimited(c.TopClients), log: newAccessLog(c)}
+	t := &Telemetry{config: c, top: newTopClients(c.TopClients), limited: newTopLimited(c.TopClients), log: newAccessLog(c), keys: newKeyMetrics()}
 	t.makeHistograms()
-	for _, collector := range []prometheus.Collector{
+	for _, collector := range append(t.keys.collectors(),
 		t, t.queueWait, t.slotWait, t.decision, t.upstream, t.upstreamCodes, t.failovers, t.reloaded,
-	} {
+	) {
 		if err := reg.Register(collector); err != nil {
 			return nil, err
 		}

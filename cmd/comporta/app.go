@@ -70,6 +70,7 @@ func newApp(file string, load loader, log *slog.Logger, access io.Writer) (*app,
 	a.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	k, err := compile(c, &a.parts)
 	if err != nil {
+		a.closeKeys()
 		return nil, err
 	}
 	a.put(k)
@@ -151,6 +152,7 @@ func (a *app) start() error {
 	}
 	a.fetchers.change(k.jwks)
 	a.checker.change(k.proxy)
+	a.parts.keys.run()
 	a.ready.Store(true)
 	next.commit()
 	a.log.Info("serving", "version", versionOf().Version, "listen", a.listeners.addresses(), "admin", a.side.addresses(),

@@ -58,6 +58,7 @@ type parts struct {
 	proxy     *proxy.Proxy // of the configuration before, whose upstreams are kept
 	published uint64       // version of the policy document of the configuration before
 	store     *limitStore  // of the configuration before; nil: none
+	keys      *keyKeeper   // of this process, once a configuration keeps keys; nil: none yet
 	connect   bool         // to what the configuration names; false while one is tried
 }
 
@@ -76,6 +77,8 @@ func tryCompile(c *config.Config, published uint64) error {
 			rest.Admin.TokenFile = ""
 		case "retry_policy.file":
 			rest.RetryPolicy.File = ""
+		case "store.url_file":
+			rest.Idempotency.Routes = nil // judged when it is there
 		case "redis.url_file", "redis.password_file", "redis.sentinel_password_file", "redis.ca_file":
 			rest.Redis, rest.RateLimits = config.Redis{}, nil // judged when all are there
 		default:
@@ -96,7 +99,7 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 	if p.telemetry != nil {
 		gc.Trace = p.telemetry.Trace()
 	}
-	var noKeys, noClients, noRates, noGate, noPolicy, noProxy error
+	var noKeys, noClients, noRates, noStore, noGate, noPolicy, noProxy error
 	if c.Keys.File != "" {
 		gc.Keys, noKeys = keys.Load(c.Keys.File)
 		if info, err := os.Stat(c.Keys.File); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -110,14 +113,17 @@ func compile(c *config.Config, p *parts) (*compiled, error) {
 		gc.RateLimits.Stores = map[string]ratelimit.Store{config.StoreRedis: store}
 	}
 	gc.Clients, noClients = k.clientsOf(&c.Clients, p)
-	if noClients == nil && noRates == nil { // with half of the clients the gate would name problems that are none
+	if c.KeepsKeys() {
+		gc.Idempotency, noStore = p.idempotencyOf(c)
+	}
+	if noClients == nil && noRates == nil && noStore == nil { // with half of the clients the gate would name problems that are none
 		k.gate, noGate = gate.New(gc, p.state)
 	}
 	if c.RetryPolicy.File != "" && k.gate != nil {
 		k.policy, noPolicy = policydoc.New(policydoc.Config{File: c.RetryPolicy.File, Writer: k.gate.Contract(), Above: p.published})
 	}
 	k.proxy, noProxy = proxy.New(k.proxyOf(&c.Upstream, p))
-	if err := errors.Join(noKeys, noClients, noRates, noGate, noPolicy, noProxy); err != nil {
+	if err := errors.Join(noKeys, noClients, noRates, noStore, noGate, noPolicy, noProxy); err != nil {
 		if k.store != p.store {
 			k.store.close(p.log)
 		}
@@ -158,7 +164,7 @@ func routesOf(c *config.Config) []gate.Route {
 		r := &c.Routes[i]
 		list[i] = gate.Route{
 			Match: r.Match, Name: r.Label(), Class: classes[r.Class], Weight: r.Weight, Share: r.Share,
-			Sheddable: r.Sheddable, Public: r.Public, Exempt: r.Exempt, Timeout: r.Timeout,
+			Sheddable: r.Sheddable, Public: r.Public, Exempt: r.Exempt, Timeout: r.Timeout, Idempotency: c.KeyPolicy(r.Label()),
 		}
 	}
 	return list

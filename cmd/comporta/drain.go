@@ -27,6 +27,7 @@ func (a *app) drain(again <-chan os.Signal) error {
 	a.fetchers.stop()
 	a.checker.change(nil)
 	a.closeStores()
+	a.closeKeys()
 	err = errors.Join(err, a.side.close())
 	a.listeners.wait()
 	a.current.Load().proxy.Close()

@@ -42,6 +42,7 @@ func commands() []command {
 		{"policy", "show | set max=1 [min=2s] [ttl=10m] | clear", "what refusals tell clients about retrying", runPolicy},
 		{"shed", "list | add [-R ROUTE] [-C CLIENT] [-V VERSION] [-P PERCENT] [-T TTL] | remove ID", "levers that turn traffic away for a while", runShed},
 		{"level", "show | pin normal|busy|overload|attack [ttl=10m] | clear", "how hard the house is pressed, or shall count as being", runLevel},
+		{"keys", "list [KEY] | show KEY|NAME | release KEY|NAME [-yes]", "idempotency keys: what runs, what was done, what is in doubt", runKeys},
 		{"who", "[HASH|NAME]", "the clients that ask most", runWho},
 		{"explain", "REQUEST_ID", "why a request was refused", runExplain},
 		{"store", "check FILE | backup FILE COPY", "care for the file of the SQLite engine, also while it is in use", runStore},

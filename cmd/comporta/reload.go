@@ -49,6 +49,7 @@ func (a *app) exchange() error {
 	next.commit()
 	a.fetchers.change(k.jwks)
 	a.checker.change(k.proxy)
+	a.parts.keys.run()
 	// Requests of the old gate go on with the old proxy; only the idle connections
 	// are closed that the new one has no use for.
 	old.proxy.Close()

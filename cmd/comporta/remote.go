@@ -29,21 +29,27 @@ func newRemote(f *flags) *remote {
 // call asks the gateway. done means that the command ends with the code: the call
 // failed, or the answer was printed as JSON.
 func (r *remote) call(ctx context.Context, method, path string, in, out any) (code int, done bool) {
+	raw, code, done := r.ask(ctx, method, path, in, out)
+	if done || !*r.asJSON {
+		return code, done
+	}
+	if len(raw) == 0 {
+		raw = []byte("{}")
+	}
+	return printJSON(r.flags, json.RawMessage(raw)), true
+}
+
+// ask is call for an answer that is not yet what the command tells.
+func (r *remote) ask(ctx context.Context, method, path string, in, out any) (raw []byte, code int, done bool) {
 	caller, err := admin.NewCaller(*r.address, *r.tokenFile)
 	if err != nil {
-		return r.misused("%v", err), true
+		return nil, r.misused("%v", err), true
 	}
-	raw, err := caller.Call(ctx, method, path, in, out)
+	raw, err = caller.Call(ctx, method, path, in, out)
 	if err != nil {
-		return r.failed(err), true
+		return nil, r.failed(err), true
 	}
-	if *r.asJSON {
-		if len(raw) == 0 {
-			raw = []byte("{}")
-		}
-		return printJSON(r.flags, json.RawMessage(raw)), true
-	}
-	return 0, false
+	return raw, 0, false
 }
 
 // segment spells what somebody named as one segment of a path. Dots alone would be

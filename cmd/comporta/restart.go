@@ -26,6 +26,12 @@ func needsRestart(old, c *config.Config) []string {
 	changed("access_log.format", old.AccessLog.Format != c.AccessLog.Format)
 	changed("access_log.sample", old.AccessLog.Sample != c.AccessLog.Sample)
 	changed("telemetry.top_clients", old.Telemetry.TopClients != c.Telemetry.TopClients)
+	if old.KeepsKeys() {
+		changed("store", old.Store != c.Store)
+		changed("idempotency.lease", old.Idempotency.Lease != c.Idempotency.Lease)
+		changed("idempotency.body_limit", old.Idempotency.BodyLimit != c.Idempotency.BodyLimit)
+		changed("idempotency.timeout", old.Idempotency.Timeout != c.Idempotency.Timeout)
+	}
 	was := map[string]*config.Listener{}
 	for i := range old.Listen {
 		was[old.Listen[i].Addr] = &old.Listen[i]

@@ -45,7 +45,7 @@ func (k *Keeper) ClaimAt(ctx context.Context, now time.Time, op *Operation) (*Ca
 	}
 	c := store.Claim{
 		Name: op.Name, Fence: store.NewFence(), Lease: k.config.Lease, TTL: max(op.Policy.ttl(), k.config.Lease),
-		Fingerprint: op.Print.AppendTo(nil), Label: op.Label,
+		Fingerprint: op.Fingerprint.AppendTo(nil), Label: op.Label,
 	}
 	for {
 		var got store.Claimed
@@ -115,7 +115,10 @@ func (c *Call) beat() {
 	})
 	switch {
 	case errors.Is(err, store.ErrLost):
-		return // somebody took it over, or released it: Finish will say so
+		// Somebody took it over, or released it. Finish will say so; who comes with
+		// the key until then finds what the store says.
+		k.flights.forget(c.hold.Name, c.flight)
+		return
 	case err != nil:
 		k.config.Log.Warn("idempotency: a lease could not be renewed", "error", err)
 	default:
@@ -141,20 +144,20 @@ func (c *Call) LeaseLeft(now time.Time) time.Duration {
 	return c.flight.leaseLeft(now)
 }
 
-// Finish records the answer, and the print where more is known of it than the
+// Finish records the answer, and the fingerprint where more is known of it than the
 // claim said; nil leaves that. It returns when the answer is recorded, or when the
 // store has had FinishTries times its budget: the operation has been carried out,
 // and its caller is told so in any case. What was not recorded is tried again for
 // the length of a lease.
-func (c *Call) Finish(a store.Answer, print *Print) {
+func (c *Call) Finish(a store.Answer, fp *Fingerprint) {
 	if !c.over() {
 		return
 	}
 	k := c.k
 	f := store.Finish{Answer: a, TTL: c.op.Policy.ttl()}
-	fingerprint := c.flight.print
-	if print != nil {
-		f.Fingerprint = print.AppendTo(nil)
+	fingerprint := c.flight.fingerprint
+	if fp != nil {
+		f.Fingerprint = fp.AppendTo(nil)
 		fingerprint = f.Fingerprint
 	}
 	if len(a.Body) > k.config.MaxBody {
@@ -251,10 +254,10 @@ func (c *Call) Abandon() {
 }
 
 // End ends the call as its answer says. complete says that all of it was there.
-func (c *Call) End(e Ending, a store.Answer, print *Print) {
+func (c *Call) End(e Ending, a store.Answer, fp *Fingerprint) {
 	switch e {
 	case Record:
-		c.Finish(a, print)
+		c.Finish(a, fp)
 	case Release:
 		c.Release()
 	default:

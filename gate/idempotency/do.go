@@ -29,7 +29,7 @@ func (e *InProgressError) Error() string {
 }
 
 // Is answers to ErrInProgress.
-func (*InProgressError) Is(target error) bool { return target == ErrInProgress } //nolint:errorlint // that is what Is is for
+func (*InProgressError) Is(target error) bool { return target == ErrInProgress }
 
 // Task is a call that is to be made once.
 type Task struct {
@@ -62,7 +62,7 @@ func (k *Keeper) Do(ctx context.Context, t Task, fn func(context.Context) ([]byt
 		return nil, err
 	}
 	op := Operation{
-		Name: n, Policy: &t.Policy, Print: NewPrint("", "").WithBody(t.Input),
+		Name: n, Policy: &t.Policy, Fingerprint: NewFingerprint("", "").WithBody(t.Input),
 		Label: store.Label{Method: scope.Method, Route: Clip(t.Scope), Key: t.Key},
 	}
 	now := time.Now()

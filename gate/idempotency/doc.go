@@ -21,7 +21,7 @@
 // the same pieces into its own order: replay before admission, claim after it.
 //
 // A key belongs to its client, method and route ([Scope]); within those, another
-// path, query or body is a mismatch ([Print]). A claim has a lease, which the call
+// path, query or body is a mismatch ([Fingerprint]). A claim has a lease, which the call
 // renews while it runs. An answer is recorded before its last byte leaves. A call
 // is detached from its caller: who left collects the answer with a repeat.
 //

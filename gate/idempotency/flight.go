@@ -26,10 +26,10 @@ func newFlights() flights {
 
 // flight is one key whose call runs here.
 type flight struct {
-	print   []byte // of the claim
-	started time.Time
-	leased  atomic.Int64  // Unix ns of the end of the lease
-	done    chan struct{} // closed when the call has ended
+	fingerprint []byte // of the claim
+	started     time.Time
+	leased      atomic.Int64  // Unix ns of the end of the lease
+	done        chan struct{} // closed when the call has ended
 	// Set before done is closed. Neither: the key is free.
 	answer *store.Record
 	doubt  bool // nobody knows what was done
@@ -43,8 +43,8 @@ func (fl *flight) leaseLeft(now time.Time) time.Duration {
 var errCrowded = errors.New("idempotency: too many duplicates stand by")
 
 // start makes a key known as running here.
-func (f *flights) start(now time.Time, n store.Name, print []byte, lease time.Duration) *flight {
-	fl := &flight{print: print, started: now, done: make(chan struct{})}
+func (f *flights) start(now time.Time, n store.Name, fingerprint []byte, lease time.Duration) *flight {
+	fl := &flight{fingerprint: fingerprint, started: now, done: make(chan struct{})}
 	fl.leased.Store(now.Add(lease).UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,6 +61,15 @@ func (f *flights) finish(n store.Name, fl *flight, answer *store.Record, doubt b
 	}
 	f.mu.Unlock()
 	close(fl.done)
+}
+
+// forget makes a key known no more as running here, though its call has not ended.
+func (f *flights) forget(n store.Name, fl *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byName[n] == fl {
+		delete(f.byName, n)
+	}
 }
 
 // find returns the flight of a key, nil if it does not run here.

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"bytes"
 	"net/http"
 	"reflect"
 	"strings"
@@ -24,7 +25,7 @@ func TestHeaderComesBackAsItWas(t *testing.T) {
 	if got := ParseHeader(b); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, ok)
 	}
-	if again, _ := AppendHeader(nil, h); string(again) != string(b) {
+	if again, _ := AppendHeader(nil, h); !bytes.Equal(again, b) {
 		t.Error("the order is not that of the names")
 	}
 	h["X-Large"] = []string{strings.Repeat("x", store.MaxHeader)}

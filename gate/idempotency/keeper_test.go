@@ -67,7 +67,7 @@ func operation(t *testing.T, k *Keeper, key string, p *Policy) *Operation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Operation{Name: n, Policy: p, Print: NewPrint("/", "").WithNoBody(), Label: store.Label{Key: key}}
+	return &Operation{Name: n, Policy: p, Fingerprint: NewFingerprint("/", "").WithNoBody(), Label: store.Label{Key: key}}
 }
 
 func mustClaim(t *testing.T, k *Keeper, op *Operation) *Call {

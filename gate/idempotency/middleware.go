@@ -126,11 +126,9 @@ func (v *visit) serve() {
 
 // name writes the operation of the request.
 func (v *visit) name(key string) error {
-	route, client := "", ""
+	route, client := v.r.Pattern, ""
 	if v.f.Route != nil {
 		route = v.f.Route(v.r)
-	} else {
-		route = v.r.Pattern
 	}
 	if v.f.Client != nil {
 		client = v.f.Client(v.r)
@@ -141,7 +139,7 @@ func (v *visit) name(key string) error {
 	}
 	n, err := v.k.Name(v.r.Context(), &s)
 	v.op = Operation{
-		Name: n, Policy: &v.f.Policy, Print: NewPrint(v.r.URL.EscapedPath(), v.r.URL.RawQuery),
+		Name: n, Policy: &v.f.Policy, Fingerprint: NewFingerprint(v.r.URL.EscapedPath(), v.r.URL.RawQuery),
 		Label: store.Label{Client: Clip(client), Method: Clip(v.r.Method), Route: Clip(route), Key: key},
 	}
 	return err
@@ -162,7 +160,7 @@ func hostOf(host string) string {
 func (v *visit) readAhead() comporta.Reason {
 	body, size := v.r.Body, v.r.ContentLength
 	if body == nil || body == http.NoBody || size == 0 {
-		v.op.Print = v.op.Print.WithNoBody()
+		v.op.Fingerprint = v.op.Fingerprint.WithNoBody()
 		return comporta.ReasonNone
 	}
 	if size < 0 || size > v.f.ReadAhead {
@@ -174,7 +172,7 @@ func (v *visit) readAhead() comporta.Reason {
 	if _, err := io.ReadFull(body, read); err != nil {
 		return FaultOf(err)
 	}
-	v.op.Print = v.op.Print.WithBody(read)
+	v.op.Fingerprint = v.op.Fingerprint.WithBody(read)
 	v.r.Body = struct {
 		io.Reader
 		io.Closer
@@ -207,11 +205,11 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (v *visit) print() *Print {
+func (v *visit) fingerprint() *Fingerprint {
 	if v.sum == nil {
 		return nil
 	}
-	p := v.sum.Print(&v.op.Print)
+	p := v.sum.Fingerprint(&v.op.Fingerprint)
 	return &p
 }
 
@@ -219,8 +217,8 @@ func (v *visit) call(c *Call) {
 	ctx, cancel := Detach(v.r.Context(), v.f.Linger)
 	defer cancel()
 	c.Serve(v.w, v.r.WithContext(ctx), v.next, Serving{
-		Print: v.print,
-		Gone:  func() bool { return v.r.Context().Err() != nil },
+		Fingerprint: v.fingerprint,
+		Gone:        func() bool { return v.r.Context().Err() != nil },
 	})
 }
 

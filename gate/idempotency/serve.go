@@ -10,9 +10,9 @@ import (
 type Serving struct {
 	// Ending reads a complete answer; nil reads its status, by the call's policy.
 	Ending func(*Recorder) Ending
-	// Print returns the print as it is known at the end; nil, or nil from it, leaves
+	// Fingerprint returns the fingerprint as it is known at the end; nil, or nil from it, leaves
 	// that of the claim.
-	Print func() *Print
+	Fingerprint func() *Fingerprint
 	// Gone reports whether the caller has left; nil: it is not known.
 	Gone func() bool
 }
@@ -31,14 +31,14 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 		default:
 			e = c.op.Policy.EndingOf(rec.status)
 		}
-		var print *Print
-		if s.Print != nil {
-			print = s.Print()
+		var fp *Fingerprint
+		if s.Fingerprint != nil {
+			fp = s.Fingerprint()
 		}
 		if e == Record && (rec.gone || s.Gone != nil && s.Gone()) {
 			c.k.Count(Late)
 		}
-		c.End(e, rec.Answer(), print)
+		c.End(e, rec.Answer(), fp)
 	})
 	returned := false
 	defer func() { rec.Close(returned) }() // also when next panics, which goes on

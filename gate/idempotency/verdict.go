@@ -11,10 +11,10 @@ import (
 
 // Operation is one request under a key.
 type Operation struct {
-	Name   store.Name
-	Label  store.Label
-	Print  Print
-	Policy *Policy
+	Name        store.Name
+	Label       store.Label
+	Fingerprint Fingerprint
+	Policy      *Policy
 }
 
 // Verdict is how an operation stands to the record of its key.
@@ -44,7 +44,7 @@ func (v *Verdict) Go() bool { return v.Reason == comporta.ReasonNone && v.Replay
 // record all the same.
 func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen bool) Verdict {
 	if fl := k.flights.find(&op.Name); fl != nil {
-		if op.Print.like(fl.print) == different {
+		if op.Fingerprint.like(fl.fingerprint) == different {
 			return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
 		}
 		return busy(now, fl.started, fl.leaseLeft(now))
@@ -82,7 +82,7 @@ func busy(now, started time.Time, lease time.Duration) Verdict {
 
 // judge reads a record.
 func (k *Keeper) judge(now time.Time, op *Operation, r *store.Record) Verdict {
-	likeness := op.Print.like(r.Fingerprint)
+	likeness := op.Fingerprint.like(r.Fingerprint)
 	if likeness == different {
 		return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
 	}

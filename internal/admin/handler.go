@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta/gate"
+	"github.com/comporta/comporta/store"
 )
 
 // Config is what the listener needs of the program around it.
@@ -21,6 +22,8 @@ type Config struct {
 	Reload  func() error // compiles and swaps; the error holds all problems
 	Top     func(n int) []Client
 	Known   func(name string) bool // whether a client has this readable name; nil: none has one
+	// Keys returns the store of idempotency keys; nil, or nil from it: none are kept.
+	Keys func() store.Keys
 	// Effective writes the effective configuration, secrets redacted.
 	Effective func(io.Writer) error
 	Metrics   http.Handler
@@ -56,22 +59,25 @@ func Handler(c Config) http.Handler {
 // routes are the patterns of the guarded part, each with its handler.
 func (a *api) routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /{$}":                 a.index,
-		"GET /metrics":             a.Metrics.ServeHTTP,
-		"POST /-/reload":           a.reload,
-		"GET /api/v1/status":       a.status,
-		"GET /api/v1/config":       a.effective,
-		"GET /api/v1/who":          a.who,
-		"GET /api/v1/explain/{id}": a.explain,
-		"GET /api/v1/shed":         a.levers,
-		"POST /api/v1/shed":        a.shed,
-		"DELETE /api/v1/shed/{id}": a.unshed,
-		"GET /api/v1/policy":       a.policy,
-		"PUT /api/v1/policy":       a.setPolicy,
-		"DELETE /api/v1/policy":    a.clearPolicy,
-		"GET /api/v1/level":        a.level,
-		"PUT /api/v1/level":        a.pinLevel,
-		"DELETE /api/v1/level":     a.unpinLevel,
+		"GET /{$}":                   a.index,
+		"GET /metrics":               a.Metrics.ServeHTTP,
+		"POST /-/reload":             a.reload,
+		"GET /api/v1/status":         a.status,
+		"GET /api/v1/config":         a.effective,
+		"GET /api/v1/who":            a.who,
+		"GET /api/v1/explain/{id}":   a.explain,
+		"GET /api/v1/shed":           a.levers,
+		"POST /api/v1/shed":          a.shed,
+		"DELETE /api/v1/shed/{id}":   a.unshed,
+		"GET /api/v1/keys":           a.keys,
+		"GET /api/v1/keys/{name}":    a.key,
+		"DELETE /api/v1/keys/{name}": a.release,
+		"GET /api/v1/policy":         a.policy,
+		"PUT /api/v1/policy":         a.setPolicy,
+		"DELETE /api/v1/policy":      a.clearPolicy,
+		"GET /api/v1/level":          a.level,
+		"PUT /api/v1/level":          a.pinLevel,
+		"DELETE /api/v1/level":       a.unpinLevel,
 	}
 }
 
@@ -103,6 +109,7 @@ GET    /api/v1/config           the effective configuration
 GET    /api/v1/who?top=20       the clients that ask most
 GET    /api/v1/explain/{id}     why a request was refused
 GET    /api/v1/shed             levers; POST sets one, DELETE /api/v1/shed/{id} removes it
+GET    /api/v1/keys             idempotency keys; /api/v1/keys/{name} shows one, DELETE releases it
 GET    /api/v1/policy           the policy on refusals; PUT sets it, DELETE clears it
 GET    /api/v1/level            how hard the house is pressed; PUT pins a level, DELETE lets it go
 POST   /-/reload                read the configuration again

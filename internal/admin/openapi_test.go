@@ -68,6 +68,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"Answer": Answer{}, "Failure": Failure{}, "Status": Status{}, "Client": Client{}, "Who": Who{}, "Explanation": gate.Explanation{},
 		"ShedRequest": ShedRequest{}, "Lever": gate.Lever{}, "Levers": Levers{}, "PolicyRequest": PolicyRequest{}, "PolicyStatus": PolicyStatus{},
 		"LevelRequest": LevelRequest{}, "LevelStatus": LevelStatus{},
+		"Key": Key{}, "Keys": Keys{}, "KeyDetail": KeyDetail{}, "Released": Released{},
 	}
 	for name, body := range bodies {
 		s, ok := d.Components.Schemas[name]

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sum is the print of a body that passes in pieces, of which the service reads
+// sum is the fingerprint of a body that passes in pieces, of which the service reads
 // read bytes.
-func sum(base Print, body []byte, read int, piece int) Print {
+func sum(base Fingerprint, body []byte, read, piece int) Fingerprint {
 	s := NewSum()
 	for at := 0; at < read; {
 		n := min(piece, read-at)
@@ -21,20 +21,20 @@ func sum(base Print, body []byte, read int, piece int) Print {
 	if read == len(body) {
 		s.Read(nil, io.EOF)
 	}
-	return s.Print(&base)
+	return s.Fingerprint(&base)
 }
 
-func recorded(p Print) []byte { return p.AppendTo(nil) }
+func recorded(p Fingerprint) []byte { return p.AppendTo(nil) }
 
 // Whichever way two bodies are seen, they are alike exactly when the part that was
 // read the first time is the same.
-func TestPrintsTellBodiesApart(t *testing.T) {
+func TestFingerprintsTellBodiesApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		some := rapid.SliceOfN(rapid.SampledFrom([]byte("ab")), 0, 8)
 		first, second := some.Draw(t, "first"), some.Draw(t, "second")
 		piece := rapid.IntRange(1, 5).Draw(t, "piece")
 		read := rapid.IntRange(0, len(first)).Draw(t, "read")
-		base := NewPrint("/a", "q")
+		base := NewFingerprint("/a", "q")
 		rec := recorded(sum(base, first, read, piece))
 		same := bytes.Equal(first, second)
 		if read < len(first) {
@@ -61,10 +61,10 @@ func TestPrintsTellBodiesApart(t *testing.T) {
 	})
 }
 
-func TestPrintsTellTargetsApart(t *testing.T) {
-	a := NewPrint("/a", "b")
+func TestFingerprintsTellTargetsApart(t *testing.T) {
+	a := NewFingerprint("/a", "b")
 	rec := recorded(a.WithBody([]byte("x")))
-	for _, other := range []Print{NewPrint("/a", ""), NewPrint("/ab", ""), NewPrint("", "/ab"), NewPrint("/a", "b=")} {
+	for _, other := range []Fingerprint{NewFingerprint("/a", ""), NewFingerprint("/ab", ""), NewFingerprint("", "/ab"), NewFingerprint("/a", "b=")} {
 		if l := other.like(rec); l != different {
 			t.Errorf("%v", l)
 		}
@@ -76,6 +76,9 @@ func TestPrintsTellTargetsApart(t *testing.T) {
 	if l := a.like(nil); l != alike {
 		t.Errorf("nothing was recorded to differ from: %v", l)
 	}
+	if l := a.like(rec[1:]); l != different {
+		t.Errorf("what cannot be read: %v", l)
+	}
 	if l := a.like(recorded(a)); l != alike {
 		t.Errorf("the body was never known: %v", l)
 	}
@@ -83,7 +86,7 @@ func TestPrintsTellTargetsApart(t *testing.T) {
 
 func TestDrainTellsWhoseFaultItIs(t *testing.T) {
 	broke := errors.New("broke")
-	c := NewCompare(recorded(NewPrint("/", "").WithBody([]byte("xyz"))))
+	c := NewCompare(recorded(NewFingerprint("/", "").WithBody([]byte("xyz"))))
 	if err := Drain(c, io.MultiReader(bytes.NewReader([]byte("x")), &failing{broke})); !errors.Is(err, broke) {
 		t.Errorf("%v", err)
 	}
@@ -93,11 +96,11 @@ type failing struct{ err error }
 
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 
-func FuzzPrint(f *testing.F) {
-	f.Add(recorded(NewPrint("/a", "b").WithBody([]byte("x"))), []byte("x"))
+func FuzzFingerprint(f *testing.F) {
+	f.Add(recorded(NewFingerprint("/a", "b").WithBody([]byte("x"))), []byte("x"))
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, rec, body []byte) {
-		p, ok := parsePrint(rec)
+		p, ok := parseFingerprint(rec)
 		if ok && !bytes.Equal(p.AppendTo(nil)[2:], rec[2:]) {
 			t.Errorf("%x came back as %x", rec, p.AppendTo(nil))
 		}
@@ -106,7 +109,7 @@ func FuzzPrint(f *testing.F) {
 			t.Fatal(err)
 		}
 		_ = c.Same()
-		q := NewPrint("/a", "b").WithBody(body)
+		q := NewFingerprint("/a", "b").WithBody(body)
 		_ = q.like(rec)
 	})
 }

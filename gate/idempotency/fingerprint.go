@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// Print tells the operations of one key apart: by the target of the request, and
-// by its body as far as that is known. Its zero value has no body yet.
-type Print struct {
+// Fingerprint tells the operations of one key apart: by the target of the request,
+// and by its body as far as that is known. Its zero value has no body yet.
+type Fingerprint struct {
 	target [sha256.Size]byte
 	body   [sha256.Size]byte
 	size   int64 // bytes of the body that were read
@@ -20,63 +20,62 @@ type Print struct {
 	whole  bool  // they are those of the whole body
 }
 
-// NewPrint returns the print of a target, without its body.
-func NewPrint(path, query string) (p Print) {
+// NewFingerprint returns the fingerprint of a target, without its body.
+func NewFingerprint(path, query string) (f Fingerprint) {
 	h := sha256.New()
 	part(h, path)
 	part(h, query)
-	h.Sum(p.target[:0])
-	return p
+	h.Sum(f.target[:0])
+	return f
 }
 
-// WithBody returns the print with a whole body.
-func (p Print) WithBody(body []byte) Print {
-	p.body, p.size, p.known, p.whole = sha256.Sum256(body), int64(len(body)), true, true
-	return p
+// WithBody returns the fingerprint with a whole body.
+func (f Fingerprint) WithBody(body []byte) Fingerprint {
+	f.body, f.size, f.known, f.whole = sha256.Sum256(body), int64(len(body)), true, true
+	return f
 }
 
-// WithNoBody returns the print of a request that has none.
-func (p Print) WithNoBody() Print { return p.WithBody(nil) }
+// WithNoBody returns the fingerprint of a request that has none.
+func (f Fingerprint) WithNoBody() Fingerprint { return f.WithBody(nil) }
 
 const (
-	printVersion = 1
-	printSize    = 2 + 8 + 2*sha256.Size
-	flagKnown    = 1
-	flagWhole    = 2
+	version     = 1
+	encodedSize = 2 + 8 + 2*sha256.Size
+	flagKnown   = 1
+	flagWhole   = 2
 )
 
-// AppendTo appends the print as a store keeps it.
-func (p *Print) AppendTo(b []byte) []byte {
+// AppendTo appends the fingerprint as a store keeps it.
+func (f Fingerprint) AppendTo(b []byte) []byte {
 	flags := byte(0)
-	if p.known {
+	if f.known {
 		flags |= flagKnown
 	}
-	if p.whole {
+	if f.whole {
 		flags |= flagWhole
 	}
-	b = append(b, printVersion, flags)
-	b = binary.BigEndian.AppendUint64(b, uint64(p.size))
-	b = append(b, p.target[:]...)
-	return append(b, p.body[:]...)
+	b = append(b, version, flags)
+	b = binary.BigEndian.AppendUint64(b, uint64(f.size))
+	b = append(b, f.target[:]...)
+	return append(b, f.body[:]...)
 }
 
-// parsePrint reads what AppendTo wrote. What it cannot read is no print: it
-// matches everything, which is what a store without one says.
-func parsePrint(b []byte) (p Print, ok bool) {
-	if len(b) != printSize || b[0] != printVersion {
-		return Print{}, false
+// parseFingerprint reads what AppendTo wrote.
+func parseFingerprint(b []byte) (f Fingerprint, ok bool) {
+	if len(b) != encodedSize || b[0] != version {
+		return Fingerprint{}, false
 	}
-	p.known, p.whole = b[1]&flagKnown != 0, b[1]&flagWhole != 0
-	p.size = int64(binary.BigEndian.Uint64(b[2:]))
-	if p.size < 0 {
-		return Print{}, false
+	f.known, f.whole = b[1]&flagKnown != 0, b[1]&flagWhole != 0
+	f.size = int64(binary.BigEndian.Uint64(b[2:]))
+	if f.size < 0 {
+		return Fingerprint{}, false
 	}
-	copy(p.target[:], b[10:])
-	copy(p.body[:], b[10+sha256.Size:])
-	return p, true
+	copy(f.target[:], b[10:])
+	copy(f.body[:], b[10+sha256.Size:])
+	return f, true
 }
 
-// likeness is how two prints stand to each other.
+// likeness is how two fingerprints stand to each other.
 type likeness uint8
 
 const (
@@ -85,23 +84,25 @@ const (
 	undecided          // the bodies have to be compared
 )
 
-// like compares a print with a recorded one.
-func (p *Print) like(recorded []byte) likeness {
-	r, ok := parsePrint(recorded)
+// like compares a fingerprint with a recorded one.
+func (f Fingerprint) like(recorded []byte) likeness {
+	r, ok := parseFingerprint(recorded)
 	switch {
+	case len(recorded) == 0:
+		return alike // there is nothing to differ from
 	case !ok:
-		return alike // nothing was recorded to differ from
-	case p.target != r.target:
+		return different // rather than another's answer, no answer
+	case f.target != r.target:
 		return different
 	case !r.known:
 		return alike // the first run ended before its body was known
-	case !p.known:
+	case !f.known:
 		return undecided
-	case p.whole && p.size < r.size, p.whole && r.whole && p.size != r.size, r.whole && p.size > r.size:
+	case f.whole && f.size < r.size, f.whole && r.whole && f.size != r.size, r.whole && f.size > r.size:
 		return different
-	case p.size != r.size:
+	case f.size != r.size:
 		return undecided // one of the two was read in part only
-	case p.body != r.body:
+	case f.body != r.body:
 		return different
 	}
 	return alike
@@ -132,8 +133,8 @@ func (s *Sum) Read(p []byte, err error) {
 	s.whole = errors.Is(err, io.EOF)
 }
 
-// Print returns base with the body as far as it has passed.
-func (s *Sum) Print(base *Print) Print {
+// Fingerprint returns base with the body as far as it has passed.
+func (s *Sum) Fingerprint(base *Fingerprint) Fingerprint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := *base
@@ -145,17 +146,17 @@ func (s *Sum) Print(base *Print) Print {
 // Compare holds a body that passes against a recorded one. It is an io.Writer
 // that never fails.
 type Compare struct {
-	recorded Print
+	recorded Fingerprint
 	h        hash.Hash
 	size     int64
 	extra    bool // there was more than was recorded
 }
 
-// NewCompare returns a Compare with the print of a record.
+// NewCompare returns a Compare with the fingerprint of a record.
 func NewCompare(recorded []byte) *Compare {
-	r, ok := parsePrint(recorded)
+	r, ok := parseFingerprint(recorded)
 	if !ok {
-		r = Print{}
+		r = Fingerprint{}
 	}
 	return &Compare{recorded: r, h: sha256.New()}
 }

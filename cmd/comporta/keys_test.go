@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/comporta/comporta/internal/admin"
+)
+
+// post sends a request under a key and returns status, whether it was replayed, and
+// the body.
+func (g *gateway) post(t *testing.T, path, key string) (status int, replayed bool, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, g.url+path, strings.NewReader("apple"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", key)
+	req.Header.Set("X-Api-Key", "acme-key")
+	res, err := g.client.Do(req)
+	if err != nil {
+		return 0, false, err.Error()
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("Idempotency-Replayed") == "true", string(b)
+}
+
+// orders is a service that counts what it does.
+func orders(n *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/break" {
+			n.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprintf(w, "order %d", n.Add(1))
+	}
+}
+
+// An operator's answer to "what became of my order?".
+func TestKeysCommand(t *testing.T) {
+	var n atomic.Int64
+	g := start(t, service(t, orders(&n)), "clients: {names: {acme: afacab35}}\nstore: {engine: memory}\nidempotency: {routes: [other]}")
+	if got := g.command(t, 0, "keys"); got != "no key is kept\n" {
+		t.Errorf("%s", got)
+	}
+	if status, replayed, _ := g.post(t, "/orders", "k-1"); status != 201 || replayed {
+		t.Fatalf("%d %v", status, replayed)
+	}
+	g.post(t, "/break", "k-2")
+	list := g.command(t, 0, "keys", "list")
+	for _, want := range []string{"k-1", "answered 201", "k-2", "running, lease ", "client acme", "POST", "other"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %q in\n%s", want, list)
+		}
+	}
+	if strings.Contains(list, "order 1") {
+		t.Errorf("the list tells an answer:\n%s", list)
+	}
+	if got := g.command(t, 0, "keys", "list", "-state", "finished"); strings.Count(got, "\n") != 1 {
+		t.Errorf("%s", got)
+	}
+	var page admin.Keys
+	if _, err := (&admin.Caller{URL: g.admin}).Call(t.Context(), http.MethodGet, "/api/v1/keys?key=k-1", nil, &page); err != nil {
+		t.Fatal(err)
+	}
+	name := page.Keys[0].Name
+	for _, which := range []string{"k-1", name, name[:8]} {
+		show := g.command(t, 0, "keys", "show", which)
+		if !strings.HasPrefix(show, name+"\n") || !strings.Contains(show, "answered 201") || !strings.Contains(show, "7 bytes") || strings.Contains(show, "order 1") {
+			t.Errorf("%s:\n%s", which, show)
+		}
+	}
+	if show := g.command(t, 0, "keys", "show", "k-1", "-body"); !strings.Contains(show, `"order 1"`) {
+		t.Errorf("%s", show)
+	}
+	if got := g.command(t, 1, "keys", "show", "nobody"); !strings.Contains(got, `no record is meant by "nobody"`) {
+		t.Errorf("%s", got)
+	}
+	if got := g.command(t, 1, "keys", "release", "k-2"); !strings.Contains(got, "it is believed to run") || !strings.Contains(got, "nothing was released") {
+		t.Errorf("%s", got)
+	}
+	if got := g.command(t, 0, "keys", "release", "k-1", "-yes"); !strings.Contains(got, "k-1 is released: it was carried out and answered 201") {
+		t.Errorf("%s", got)
+	}
+	if status, replayed, body := g.post(t, "/orders", "k-1"); status != 201 || replayed || body != "order 3" {
+		t.Errorf("%d %v %s", status, replayed, body)
+	}
+	g.log.await(t, "audit", nil)
+	if log := g.log.String(); !strings.Contains(log, `"what":"keys release"`) || !strings.Contains(log, `"what":"keys body"`) || strings.Contains(log, "order 1") {
+		t.Errorf("%s", log)
+	}
+	for _, args := range []string{"keys", "keys show k-2", "keys release k-2 -yes"} {
+		g.command(t, 0, append(strings.Fields(args), "-json")...)
+	}
+	for _, args := range []string{"keys show", "keys release", "keys forget k-1", "keys show a b"} {
+		if got := g.command(t, exitUsage, strings.Fields(args)...); !strings.Contains(got, "show KEY|NAME") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	_, metrics := g.get(g.admin + "/metrics")
+	for _, want := range []string{`comporta_idempotency_total{outcome="executed"} 3`, `comporta_idempotency_total{outcome="in_doubt"} 1`, `comporta_idempotency_total{outcome="replayed"} 0`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+func TestKeysCommandWithoutKeys(t *testing.T) {
+	g := start(t, service(t, fine), "")
+	if got := g.command(t, 1, "keys"); !strings.Contains(got, "idempotency.routes is empty") {
+		t.Errorf("%s", got)
+	}
+}
+
+// What was done stays done: the next process replays it.
+func TestKeysOutliveTheProcess(t *testing.T) {
+	var n atomic.Int64
+	up := service(t, orders(&n))
+	file := filepath.Join(t.TempDir(), "state.db")
+	more := "store: {path: " + file + "}\nidempotency: {routes: [other]}"
+	first := start(t, up, more)
+	_, _, body := first.post(t, "/orders", "k")
+	first.stop()
+	if err := first.mustEnd(t); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, up, more)
+	if status, replayed, again := second.post(t, "/orders", "k"); status != 201 || !replayed || again != body || n.Load() != 1 {
+		t.Errorf("%d %v %s, %d orders", status, replayed, again, n.Load())
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// A reload changes which routes keep keys, and keeps those that are kept; where
+// they are kept takes a restart.
+func TestKeysAcrossAReload(t *testing.T) {
+	var n atomic.Int64
+	up := service(t, orders(&n))
+	g := start(t, up, "")
+	if _, replayed, _ := g.post(t, "/orders", "k"); replayed {
+		t.Error("replayed without being asked to")
+	}
+	g.write(t, up, "store: {engine: memory}\nidempotency: {routes: [other]}")
+	if problems := g.reload(t); problems != "" {
+		t.Fatal(problems)
+	}
+	g.post(t, "/orders", "k")
+	g.write(t, up, "store: {engine: memory}\nidempotency: {routes: [other], require: true}")
+	if problems := g.reload(t); problems != "" {
+		t.Fatal(problems)
+	}
+	if _, replayed, _ := g.post(t, "/orders", "k"); !replayed {
+		t.Error("forgotten by a reload")
+	}
+	g.write(t, up, "store: {path: other.db}\nidempotency: {routes: [other]}")
+	if problems := g.reload(t); !strings.Contains(problems, "store") || !strings.Contains(problems, "restart") {
+		t.Errorf("%s", problems)
+	}
+}
+
+// A shared store that is down does not keep the gateway from serving what needs none.
+func TestStoreThatIsDownAtTheStart(t *testing.T) {
+	var n atomic.Int64
+	g := start(t, service(t, orders(&n)), "routes: [{match: /orders, name: orders}]\n"+
+		"store: {engine: redis, url: redis://127.0.0.1:1}\nidempotency: {routes: [orders], timeout: 100ms}")
+	if status, _, _ := g.post(t, "/free", "k"); status != 201 {
+		t.Errorf("a route without keys: %d", status)
+	}
+	if status, _, body := g.post(t, "/orders", "k"); status != 503 || !strings.Contains(body, "idempotency_unavailable") {
+		t.Errorf("%d %s", status, body)
+	}
+	if got := g.command(t, 1, "keys"); !strings.Contains(got, "the store does not answer") {
+		t.Errorf("%s", got)
+	}
+	if !strings.Contains(g.log.String(), "the store does not answer; until it does") {
+		t.Errorf("%s", g.log)
+	}
+}
+
+// A store of this gateway's own that cannot be opened is an error at the start.
+func TestStoreThatCannotBeOpened(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "comporta.yaml")
+	text := "upstream: {urls: [http://127.0.0.1:1]}\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n" +
+		"store: {path: " + filepath.Join(t.TempDir(), "missing", "state.db") + "}\nidempotency: {routes: [other]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newApp(file, loaderOf(file), discard(), io.Discard); err == nil || !strings.Contains(err.Error(), "sqlitestore") {
+		t.Errorf("%v", err)
+	}
+}
