@@ -27,6 +27,10 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if os.Getenv(envState) != "" {
+		fmt.Fprintln(os.Stderr, beChild())
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "comporta-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
