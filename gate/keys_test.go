@@ -498,8 +498,8 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 	k.counts.wants(t, idempotency.Late, 1)
 }
 
-// Nobody waits for ever for a caller who has left.
-func TestWorkForNobodyIsBounded(t *testing.T) {
+// cases/events.md 18: nobody waits for ever for a caller who has left.
+func TestCase_Events_B18_WorkForNobodyIsBounded(t *testing.T) {
 	var cause error
 	k := keyed{}
 	k.run(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -685,7 +685,8 @@ func (f *failing) Finish(ctx context.Context, now time.Time, h store.Hold, fin s
 	return f.Keys.Finish(ctx, now, h, fin)
 }
 
-func TestStoreDown(t *testing.T) {
+// cases/events.md 9: what cannot be claimed is not carried out, unless the route says so.
+func TestCase_Events_A9_StoreDown(t *testing.T) {
 	for _, pass := range []bool{false, true} {
 		t.Run(fmt.Sprint("pass ", pass), func(t *testing.T) {
 			var s shop

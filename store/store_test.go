@@ -32,7 +32,7 @@ func TestStates(t *testing.T) {
 
 // A step of the wall clock cannot be made here; that a reading without the
 // monotonic clock still counts can.
-func TestSteady(t *testing.T) {
+func TestCase_Events_B22_InstantsAreMeasuredFromTheOpening(t *testing.T) {
 	start := time.Now()
 	s := store.SteadyFrom(start)
 	for _, d := range []time.Duration{0, time.Second, -time.Hour, 24 * time.Hour} {

@@ -63,7 +63,7 @@ func (v *verdicts) pursue(ctx context.Context, t *testing.T, l *ledger, url func
 // The gateway is killed at random moments, again and again, under load. No key is
 // carried out twice, nobody hears success for what was not done, and what nobody
 // knows is said to be unknown.
-func TestKilledAtRandomMoments(t *testing.T) {
+func TestCase_Events_B11_KilledAtRandomMoments(t *testing.T) {
 	l := newLedger(t, func(string, *http.Request) { <-time.After(time.Duration(mathrand.IntN(15)) * time.Millisecond) },
 		func(string, *http.Request) { <-time.After(time.Duration(mathrand.IntN(15)) * time.Millisecond) })
 	file, own := filepath.Join(t.TempDir(), "state.db"), rand.Text()
@@ -114,7 +114,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 
 // Without keys the same kills carry out some operations twice: else the test above
 // would be blind.
-func TestKillsWithoutKeysAreSeen(t *testing.T) {
+func TestCase_Events_B11_KillsWithoutKeysAreSeen(t *testing.T) {
 	l := newLedger(t, nil, func(string, *http.Request) { <-time.After(5 * time.Millisecond) })
 	config := filepath.Join(t.TempDir(), "comporta.yaml")
 	write(t, config, "admission: {capacity: 500}\naccess_log: {format: off}\n")

@@ -160,7 +160,7 @@ func newTarget(t *testing.T) *target {
 		t.Fatal(err)
 	}
 	g := &target{url: "http://" + tcp.Addr().String(), tcp: tcp, kill: func() {}}
-	server := &http.Server{Handler: http.HandlerFunc(g.serve)} //nolint:gosec // on loopback, for a test
+	server := &http.Server{Handler: http.HandlerFunc(g.serve)}
 	server.SetKeepAlivesEnabled(false)
 	go func() { _ = server.Serve(g) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -206,7 +206,7 @@ func (g *target) serve(w http.ResponseWriter, r *http.Request) {
 
 // At every named point around claim, call and finish: what is told is true, and
 // nothing is carried out twice.
-func TestKilledAtNamedPoints(t *testing.T) {
+func TestCase_Events_B11_KilledAtNamedPoints(t *testing.T) {
 	for _, tc := range []struct {
 		point string
 		busy  bool

@@ -129,8 +129,11 @@ func (r *Recorder) Close(returned bool) {
 	if r.ended {
 		return
 	}
-	if returned && r.status == 0 {
-		r.WriteHeader(http.StatusOK) // as net/http would
+	if returned && r.status == 0 { // as net/http would
+		if h := r.Header(); len(h["Content-Length"]) == 0 {
+			h["Content-Length"] = []string{"0"}
+		}
+		r.WriteHeader(http.StatusOK)
 	}
 	if returned {
 		r.readTrailers()
