@@ -51,6 +51,11 @@ var Rules = []Rule{
 		Package: "gate/idempotency", Words: append(slices.Clip(words), "gate/overload", "store"),
 		Why: "the keeping of keys knows the words of its store and those of refusals; engines are opened by its user",
 	},
+	{
+		Package: "gate/idempotency/grpcidem", Words: append(slices.Clip(words), "gate/idempotency", "store"),
+		Libraries: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
+		Why:       "the adapter of one library to gate/idempotency",
+	},
 	{Package: "gate/overload", Words: append(slices.Clip(words), "internal/retryafter"), Why: leaf},
 	{
 		Package: "gate", Words: []string{"", "internal/hash", "internal/target", "internal/pathpattern", "internal/topk", "gate/...", "store"},
