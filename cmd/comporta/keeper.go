@@ -84,9 +84,9 @@ func tellStore(ctx context.Context, s store.Keys, log *slog.Logger) {
 	case err != nil:
 		log.Warn("store", "engine", h.Engine, "error", err.Error())
 	case h.Loss != "":
-		log.Warn("store", "engine", h.Engine, "records", h.Records, "loss", h.Loss)
+		log.Warn("store", "engine", h.Engine, "loss", h.Loss)
 	default:
-		log.Info("store", "engine", h.Engine, "records", h.Records)
+		log.Info("store", "engine", h.Engine)
 	}
 }
 

@@ -177,7 +177,7 @@ func printKey(w io.Writer, d *admin.KeyDetail, body bool) {
 	case k.State == "finished":
 		say(w, "  body     %d bytes; -body shows them\n", k.BodySize)
 	}
-	say(w, "  released %s\n", d.Risk)
+	say(w, "  to release it: %s\n", d.Risk)
 }
 
 func releaseKey(ctx context.Context, r *remote, k *keyFlags, which string) int {
