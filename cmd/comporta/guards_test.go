@@ -47,6 +47,9 @@ func TestOpenBreakerIsARefusal(t *testing.T) {
 				t.Errorf("%s is %s, want %s", name, got, want)
 			}
 		}
+		if _, got := g.get(g.admin + "/api/v1/upstreams"); !strings.Contains(got, `"breaker":"open"`) || !strings.Contains(got, s.URL) {
+			t.Error(got)
+		}
 		if got := g.metric(t, `comporta_upstream_requests_total{code="unreachable",upstream="`+host+`"}`); got != "3" {
 			t.Errorf("%s tries", got)
 		}

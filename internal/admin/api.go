@@ -47,6 +47,21 @@ func statusOf(g *gate.Gate, now time.Time) Status {
 	return st
 }
 
+// Upstream is one line of GET /api/v1/upstreams.
+type Upstream struct {
+	URL      string  `json:"url"`
+	Healthy  bool    `json:"healthy"` // by its checks
+	Breaker  string  `json:"breaker"` // closed, open or half_open
+	Share    float64 `json:"share"`   // of its traffic: below 1 while it comes back
+	Inflight int64   `json:"inflight"`
+	Waiting  int     `json:"waiting"` // for a connection
+}
+
+// Upstreams is the answer of GET /api/v1/upstreams.
+type Upstreams struct {
+	Upstreams []Upstream `json:"upstreams"`
+}
+
 // Client is one line of GET /api/v1/who.
 type Client struct {
 	Client string `json:"client"`

@@ -24,6 +24,8 @@ type Config struct {
 	Known   func(name string) bool // whether a client has this readable name; nil: none has one
 	// Keys returns the store of idempotency keys; nil, or nil from it: none are kept.
 	Keys func() store.Keys
+	// Upstreams tells how the upstreams do; nil: there are none.
+	Upstreams func() []Upstream
 	// Effective writes the effective configuration, secrets redacted.
 	Effective func(io.Writer) error
 	Metrics   http.Handler
@@ -64,6 +66,7 @@ func (a *api) routes() map[string]http.HandlerFunc {
 		"POST /-/reload":             a.reload,
 		"GET /api/v1/status":         a.status,
 		"GET /api/v1/config":         a.effective,
+		"GET /api/v1/upstreams":      a.upstreams,
 		"GET /api/v1/who":            a.who,
 		"GET /api/v1/explain/{id}":   a.explain,
 		"GET /api/v1/shed":           a.levers,
@@ -106,6 +109,7 @@ GET    /metrics                 for Prometheus
 GET    /healthz  /readyz        probes
 GET    /api/v1/status           verdict, capacity, traffic of the last ten seconds
 GET    /api/v1/config           the effective configuration
+GET    /api/v1/upstreams        how the upstreams do, and which are left alone
 GET    /api/v1/who?top=20       the clients that ask most
 GET    /api/v1/explain/{id}     why a request was refused
 GET    /api/v1/shed             levers; POST sets one, DELETE /api/v1/shed/{id} removes it
@@ -124,6 +128,14 @@ func (a *api) status(w http.ResponseWriter, _ *http.Request) {
 	s := statusOf(a.Gate(), time.Now())
 	s.Version, s.Ready = a.Version, a.Ready()
 	reply(w, http.StatusOK, s)
+}
+
+func (a *api) upstreams(w http.ResponseWriter, _ *http.Request) {
+	list := []Upstream{} // never null
+	if a.Upstreams != nil {
+		list = append(list, a.Upstreams()...)
+	}
+	reply(w, http.StatusOK, Upstreams{list})
 }
 
 func (a *api) effective(w http.ResponseWriter, _ *http.Request) {

@@ -69,6 +69,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"ShedRequest": ShedRequest{}, "Lever": gate.Lever{}, "Levers": Levers{}, "PolicyRequest": PolicyRequest{}, "PolicyStatus": PolicyStatus{},
 		"LevelRequest": LevelRequest{}, "LevelStatus": LevelStatus{},
 		"Key": Key{}, "Keys": Keys{}, "KeyDetail": KeyDetail{}, "Released": Released{},
+		"Upstream": Upstream{}, "Upstreams": Upstreams{},
 	}
 	for name, body := range bodies {
 		s, ok := d.Components.Schemas[name]
