@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -60,7 +61,7 @@ func BenchmarkForward(b *testing.B) {
 
 // canned is an upstream that reads requests without looking at them, and answers
 // each with the same kilobyte: what is measured is the proxy's side.
-func canned(b *testing.B) string {
+func canned(b testing.TB) string {
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\n" +
 		"Server: canned\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: 1024\r\n\r\n" + strings.Repeat("x", 1024))
 	up, _ := talking(b, func(conn net.Conn, br *bufio.Reader) {
@@ -71,8 +72,8 @@ func canned(b *testing.B) string {
 				if err != nil {
 					return
 				}
-				if s, ok := strings.CutPrefix(string(line), "Content-Length: "); ok {
-					for _, c := range strings.TrimSpace(s) {
+				if digits, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+					for _, c := range bytes.TrimSpace(digits) {
 						length = 10*length + int(c-'0')
 					}
 				}

@@ -33,12 +33,12 @@ var errUpstreamBroke = errors.New("proxy: the upstream took no more of the body"
 // The transport's Close is ignored: the server owns the body, and after a failed
 // dial the next try reads it.
 type callerBody struct {
-	body    io.Reader
-	waiting func(bool) // stops and restarts the upstream's clock
-	stream  bool       // of HTTP/2: the answer ends it, whatever is unread
+	x      *exchange
+	body   io.Reader
+	stream bool // of HTTP/2: the answer ends it, whatever is unread
 
 	mu      sync.Mutex
-	idle    *sync.Cond      // signalled when reading turns false, and when its grace is over
+	idle    sync.Cond       // signalled when reading turns false, and when its grace is over
 	try     context.Context //nolint:containedctx // of the try under way, which changes; nil before the first
 	touched bool            // something asked for a byte
 	reading bool
@@ -47,9 +47,9 @@ type callerBody struct {
 	fault   error // the first error of the caller's connection; io.EOF is none
 }
 
-func newCallerBody(body io.Reader, waiting func(bool)) *callerBody {
-	b := &callerBody{body: body, waiting: waiting}
-	b.idle = sync.NewCond(&b.mu)
+func newCallerBody(x *exchange, body io.Reader) *callerBody {
+	b := &callerBody{x: x, body: body}
+	b.idle.L = &b.mu
 	return b
 }
 
@@ -63,9 +63,9 @@ func (b *callerBody) Read(p []byte) (int, error) {
 	b.touched, b.reading = true, true
 	b.mu.Unlock()
 
-	b.waiting(true)
+	b.x.awaitCaller(true)
 	n, err := b.body.Read(p)
-	b.waiting(false)
+	b.x.awaitCaller(false)
 
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -71,7 +71,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 	x.direct.x = x
 	x.header, _ = headers.Get().(http.Header) // the pool holds nothing else
 	if in.ContentLength != 0 && in.Body != nil && in.Body != http.NoBody {
-		x.body = newCallerBody(in.Body, x.awaitCaller)
+		x.body = newCallerBody(x, in.Body)
 		x.body.stream = in.ProtoMajor > 1
 	}
 	return x

@@ -30,7 +30,10 @@ func (x *exchange) preload() *failure {
 		*x.payload = make([]byte, length)
 	}
 	*x.payload = (*x.payload)[:length]
-	settled := x.body.attend(x.in.Context(), x.w)
+	settled := func() {}
+	if _, ok := x.in.Context().Deadline(); ok { // else only the end of its connection ends the request, which reading tells
+		settled = x.body.attend(x.in.Context(), x.w)
+	}
 	err := x.body.readWhole(*x.payload)
 	settled()
 	if err == nil {
