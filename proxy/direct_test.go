@@ -345,6 +345,34 @@ func TestTunnelsLeaveThePool(t *testing.T) {
 	}
 }
 
+// cases/proxy.md C 31: a limit on bodies holds on the stream, and the upstream never
+// sees a whole message.
+func TestCase_Proxy_C31_LimitOfAStream(t *testing.T) {
+	whole := make(chan error, 1)
+	up := service(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		whole <- err
+	})
+	n := &notes{}
+	p := newProxy(t, n, up)
+	base := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 100<<10)
+		p.ServeHTTP(w, r)
+	}))
+	for name, request := range map[string]string{
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n", 5),
+		"length":  "Content-Length: 163840\r\n\r\n" + strings.Repeat("x", 163840),
+	} {
+		answer := raw(t, base, "POST / HTTP/1.1\r\nHost: h\r\n"+request)
+		if said := n.said(); !strings.HasPrefix(answer, "HTTP/1.1 413") || said != "[body_too_large] abandoned" {
+			t.Errorf("%s: %.60q, %s", name, answer, said)
+		}
+		if err := <-whole; err == nil {
+			t.Errorf("%s: the service saw a whole message", name)
+		}
+	}
+}
+
 // A request that cannot be written as one is the caller's fault.
 func TestRequestThatCannotBeWritten(t *testing.T) {
 	var asked atomic.Int64
