@@ -62,6 +62,7 @@ func TestAnswers(t *testing.T) {
 		{"204 with a length", "HTTP/1.1 204 No\r\nContent-Length: 1\r\n\r\n", read{status: 204}},
 		{"204 with a coding", "HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n", read{status: 204}},
 		{"304 with a length", "HTTP/1.1 304 Same\r\nContent-Length: 9\r\n\r\n", read{status: 304, kept: true}},
+		{"101", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", read{status: 101}},
 		{"interim", "HTTP/1.1 103 E\r\nLink: x\r\n\r\nHTTP/1.1 102 P\r\n\r\nHTTP/1.1 201 C\r\nContent-Length: 0\r\n\r\n", read{status: 201, kept: true}},
 		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n4\r\nbody\r\n0a ;x=1\r\n0123456789\r\n0\r\n\r\n", read{status: 200, body: "body0123456789", kept: true}},
 		{"trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na: 1\r\nB:2 \r\n\r\n", read{status: 200, trailer: "A=1;B=2;", kept: true}},

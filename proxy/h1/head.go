@@ -259,7 +259,10 @@ func (c *Conn) frame(h *Head, bodiless bool) error {
 		return err
 	}
 	switch {
-	case bodiless, h.Status == http.StatusNoContent, h.Status == http.StatusNotModified, h.Status == http.StatusSwitchingProtocols:
+	case h.Status == http.StatusSwitchingProtocols:
+		c.body.kind, h.Length = bodyNone, 0
+		c.keep = false // what comes next is no HTTP, whoever asked for it
+	case bodiless, h.Status == http.StatusNoContent, h.Status == http.StatusNotModified:
 		// A coding without a body may be followed by what somebody holds for one.
 		c.keep = c.keep && (bodiless || len(h.codings) == 0) && (bodiless || h.Status == http.StatusNotModified || length <= 0)
 		c.body.kind = bodyNone
