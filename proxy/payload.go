@@ -26,15 +26,11 @@ func (x *exchange) preload() *failure {
 		return nil
 	}
 	x.payload, _ = payloads.Get().(*[]byte) // the pool holds nothing else
-	if int64(cap(*x.payload)) < length {
-		*x.payload = make([]byte, length)
-	}
-	*x.payload = (*x.payload)[:length]
 	settled := func() {}
 	if _, ok := x.in.Context().Deadline(); ok { // else only the end of its connection ends the request, which reading tells
 		settled = x.body.attend(x.in.Context(), x.w)
 	}
-	err := x.body.readWhole(*x.payload)
+	err := x.body.readWhole(x.payload, int(length))
 	settled()
 	if err == nil {
 		return nil
@@ -48,20 +44,29 @@ func (x *exchange) preload() *failure {
 	return &failure{reason: comporta.MalformedRequest, result: comporta.ResultAbandoned, err: err}
 }
 
-// readWhole fills p with the body, of which there is no more.
-func (b *callerBody) readWhole(p []byte) error {
-	for n := 0; ; {
-		m, err := b.Read(p[n:])
-		n += m
+// leastPayload is the smallest buffer of a payload, in bytes.
+const leastPayload = 4 << 10
+
+// readWhole reads a body of that length into buffer, which grows with what comes: a
+// caller who announces much and sends nothing takes little.
+func (b *callerBody) readWhole(buffer *[]byte, length int) error {
+	p := (*buffer)[:0]
+	defer func() { *buffer = p }()
+	for {
+		if len(p) == cap(p) {
+			p = append(make([]byte, 0, min(length, max(leastPayload, 2*cap(p)))), p...)
+		}
+		n, err := b.Read(p[len(p):min(cap(p), length)])
+		p = p[:len(p)+n]
 		switch {
-		case errors.Is(err, io.EOF) && n == len(p):
+		case errors.Is(err, io.EOF) && len(p) == length:
 			return nil
 		case errors.Is(err, io.EOF):
 			b.blame(io.ErrUnexpectedEOF)
 			return io.ErrUnexpectedEOF
 		case err != nil:
 			return err
-		case n == len(p):
+		case len(p) == length:
 			return b.readEnd()
 		}
 	}
