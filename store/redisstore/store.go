@@ -49,6 +49,7 @@ type Store struct {
 	secret  []byte
 	opened  time.Time    // instants of our own clock are measured from here
 	looked  atomic.Int64 // when the secret was last seen to be there, in nanoseconds since opened
+	strange atomic.Bool  // another secret was there
 
 	// life is held for reading by every call, so that Close waits for them.
 	life   sync.RWMutex
@@ -91,19 +92,27 @@ func (s *Store) keep(ctx context.Context, secret []byte) ([]byte, error) {
 // give another one to whoever starts next, and the two would not know each other's
 // keys.
 func (s *Store) watch(ctx context.Context) error {
+	if s.strange.Load() {
+		return errStrange
+	}
 	now, last := int64(time.Since(s.opened)), s.looked.Load()
 	if now-last < int64(vigil) || !s.looked.CompareAndSwap(last, now) {
 		return nil
 	}
 	found, err := s.keep(ctx, s.secret)
-	if err == nil && !bytes.Equal(found, s.secret) {
-		err = fmt.Errorf("%w: Redis lost its memory and another process has drawn a new secret: start this one again", ErrUnavailable)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		s.looked.CompareAndSwap(now, last) // the next call looks again
+	case !bytes.Equal(found, s.secret):
+		s.strange.Store(true)
+		return errStrange
 	}
 	return err
 }
+
+// errStrange stays until the process starts again: what it has named, it has named
+// by the secret that is gone.
+var errStrange = fmt.Errorf("%w: Redis lost its memory and another process has drawn a new secret: start this one again", ErrUnavailable)
 
 // enter begins a call, which has the timeout; leave ends it.
 func (s *Store) enter(ctx context.Context) (within context.Context, leave func(), err error) {

@@ -36,6 +36,10 @@
 // A full disk fails calls with store.ErrFull and changes nothing. The store goes
 // on by itself once there is room.
 //
+// When the wall clock is set back between two processes, leases and lives that the
+// first one left last that much longer. While a process runs it goes by the
+// monotonic clock.
+//
 // Copying the file with cp while it is in use yields a damaged or stale copy: use
 // [Backup], or the command .backup of sqlite3.
 package sqlitestore
