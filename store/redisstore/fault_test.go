@@ -117,6 +117,7 @@ func TestFull(t *testing.T) {
 	if _, err := s.Look(t.Context(), time.Now(), c.Name); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("it left something: %v", err)
 	}
+	s.looked.Store(-int64(time.Hour)) // a second has passed
 	finish(t, s, runs, "made")
 	over := claimOf("lapses")
 	over.Over = lapses.Fence

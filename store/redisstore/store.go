@@ -80,8 +80,13 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 func (s *Store) secretKey() string { return s.prefix + ":secret" }
 
-// keep writes the secret if there is none, and returns the one that is there.
+// keep writes the secret if there is none, and returns the one that is there. It
+// reads first: a full Redis refuses to write.
 func (s *Store) keep(ctx context.Context, secret []byte) ([]byte, error) {
+	found, err := s.client.Get(ctx, s.secretKey()).Bytes()
+	if !errors.Is(err, redis.Nil) {
+		return found, err
+	}
 	if err := s.client.SetNX(ctx, s.secretKey(), secret, 0).Err(); err != nil {
 		return nil, err
 	}
