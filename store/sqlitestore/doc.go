@@ -29,6 +29,8 @@
 // FreeBSD). So is FUSE, behind which anything may be; Config.AnyFilesystem is for
 // who knows better.
 //
+// Systems without flock(2), Windows among them, are refused.
+//
 // After a failed fsync nobody knows what is on the disk, and a second one may
 // report success without having written anything. The store then refuses every
 // call until it is opened anew.
