@@ -121,7 +121,8 @@ func syncDir(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Health implements store.Keys.
+// Health implements store.Keys. After a commit that was in vain it tries another
+// one.
 func (s *Store) Health(ctx context.Context) (store.Health, error) {
 	h := store.Health{Engine: "sqlite", Records: -1, Bytes: -1}
 	if s.place.volatile != "" {
@@ -142,6 +143,15 @@ func (s *Store) Health(ctx context.Context) (store.Health, error) {
 	defer func() { _ = conn.Close() }() // it goes back to the pool
 	if h.Bytes, err = size(ctx, conn); err != nil {
 		return h, explain(s.place.path, err)
+	}
+	if h.Bytes >= s.writer.bytes {
+		return h, errFull
+	}
+	if s.writer.failed.Load() {
+		return h, s.writer.do(ctx, 0, func(t *tables) error {
+			_, err := t.probe.ExecContext(context.Background())
+			return err
+		})
 	}
 	return h, nil
 }

@@ -37,11 +37,17 @@ func TestLockedByAnotherProgram(t *testing.T) {
 	if _, err := s.Claim(t.Context(), time.Now(), c); err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("%v", err)
 	}
+	if _, err := s.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("health: %v", err)
+	}
 	if _, err := s.Look(t.Context(), time.Now(), nameOf("before")); err != nil {
 		t.Errorf("readers wait for no writer: %v", err)
 	}
 	if _, err := conn.ExecContext(t.Context(), `ROLLBACK`); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := s.Health(t.Context()); err != nil {
+		t.Errorf("health after the lock: %v", err)
 	}
 	if got, err := s.Claim(t.Context(), time.Now(), c); err != nil || !got.Granted {
 		t.Errorf("%+v, %v", got, err)
@@ -104,6 +110,9 @@ func TestFull(t *testing.T) {
 	}
 	if !errors.Is(err, store.ErrFull) {
 		t.Fatal(err)
+	}
+	if _, err := s.Health(t.Context()); !errors.Is(err, store.ErrFull) {
+		t.Errorf("health: %v", err)
 	}
 	if err := s.Renew(t.Context(), now, runs, time.Hour); err != nil {
 		t.Errorf("renew: %v", err)

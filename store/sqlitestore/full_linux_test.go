@@ -52,6 +52,9 @@ func TestCase_Events_D40_DiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if _, err := s.Health(t.Context()); err != nil && !errors.Is(err, store.ErrFull) { // what it tries is small
+		t.Errorf("health: %v", err)
+	}
 	for _, key := range told {
 		if bodyOf(t, s, key) != body {
 			t.Errorf("%s has another answer", key)
@@ -64,6 +67,9 @@ func TestCase_Events_D40_DiskFull(t *testing.T) {
 		t.Errorf("release: %v", err)
 	}
 	finish(t, s, granted(t, s, "after"), body)
+	if _, err := s.Health(t.Context()); err != nil {
+		t.Errorf("health with room: %v", err)
+	}
 	healthy(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ type tables struct {
 	pages, free                    *sql.Stmt
 	insert, take, find, forget     *sql.Stmt
 	renew, finish, release, expire *sql.Stmt
+	probe                          *sql.Stmt
 
 	pageSize int64
 	full     bool // no new claims in this transaction
@@ -41,6 +42,7 @@ func (t *tables) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&t.finish, `UPDATE idempotency SET finished = ?, expires = ?, status = ?, header = ?, body = ?, omitted = ?, fingerprint = coalesce(?, fingerprint)
 			WHERE name = ? AND fence = ? AND expires > ? AND finished IS NULL`},
 		{&t.release, `DELETE FROM idempotency WHERE name = ? AND fence = ? AND expires > ? AND (finished IS NOT NULL) = ?`},
+		{&t.probe, `INSERT INTO meta (name, value) VALUES ('probe', x'') ON CONFLICT (name) DO UPDATE SET value = excluded.value`},
 		{&t.expire, `DELETE FROM idempotency WHERE seq IN (SELECT seq FROM idempotency WHERE expires <= ? LIMIT ?)`},
 	} {
 		if err == nil {
@@ -52,7 +54,7 @@ func (t *tables) prepare(ctx context.Context, conn *sql.Conn) error {
 
 func (t *tables) close() error {
 	var errs []error
-	for _, s := range []*sql.Stmt{t.begin, t.commit, t.pages, t.free, t.insert, t.take, t.find, t.forget, t.renew, t.finish, t.release, t.expire} {
+	for _, s := range []*sql.Stmt{t.begin, t.commit, t.pages, t.free, t.insert, t.take, t.find, t.forget, t.renew, t.finish, t.release, t.expire, t.probe} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}

@@ -53,6 +53,7 @@ type writer struct {
 
 	ended  chan struct{} // closed when run has returned
 	broken atomic.Pointer[error]
+	failed atomic.Bool // the last commit was in vain
 	tally  tally
 }
 
@@ -161,6 +162,7 @@ func (w *writer) write(batch []*job) {
 	}
 	for len(kept) > 0 {
 		bad, err := w.commit(kept)
+		w.failed.Store(err != nil && bad < 0)
 		if err == nil {
 			w.tally.commits.Add(1)
 			w.tally.jobs.Add(uint64(len(kept)))
