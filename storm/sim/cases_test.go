@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -94,6 +95,21 @@ func TestCase_Storm_S5_ArticleHasFalsePositives(t *testing.T) {
 	r = played(t, s, "article", 1)
 	between(t, "before, without twins", r.FreshBefore, 0.995, 1) // a house of 45 slots is full by chance now and then
 	between(t, "recovery, without twins", r.RecoveryMin, 12, 22)
+}
+
+// A higher share of clients that obey never raises the peak.
+func TestCase_Storm_S7_ObedienceIsMonotone(t *testing.T) {
+	last := math.Inf(1)
+	for _, obey := range []float64{0, 0.25, 0.5, 0.75, 1} {
+		s := Incident()
+		s.Demand, s.Length, s.Obey = 30, 40*time.Minute, obey
+		peak := played(t, s, "ours", 1).PeakX
+		if peak > last {
+			t.Errorf("%.0f %% obey: a peak of %vx, above the %vx of fewer", 100*obey, peak, last)
+		}
+		last = peak
+	}
+	between(t, "peak, everybody obeys", last, 1, 2.2)
 }
 
 func TestCase_Storm_S8_Ours(t *testing.T) {
