@@ -26,6 +26,8 @@ func TestInvariantsOfRandomScenarios(t *testing.T) {
 		s.Obey = rapid.SampledFrom([]float64{-1, 0, 0.5, 1}).Draw(t, "obey")
 		s.Estimate = rapid.Float64Range(0.5, 2).Draw(t, "estimate")
 		s.RejectCost = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "reject cost")
+		s.Surge = rapid.SampledFrom([]float64{0, 0, 3}).Draw(t, "surge")
+		s.Service.Fails = rapid.SampledFrom([]float64{0, 0, 0.2, 1}).Draw(t, "fails")
 		s.Fixes.BudgetSDK = rapid.Bool().Draw(t, "budget")
 		d := all[rapid.IntRange(0, len(all)-1).Draw(t, "defence")]
 		r, err := Run(&s, d.Name, rapid.Uint64().Draw(t, "seed"))
