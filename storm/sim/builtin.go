@@ -184,7 +184,7 @@ func retrySim() Scenario {
 		Timeout: 10 * time.Second, Patience: 1000 * time.Hour,
 	}
 	return Scenario{
-		Demand: 1000, Length: 10 * time.Minute, Operations: 100_000,
+		Demand: 1000, Length: 10 * time.Minute, Operations: 30_000,
 		Service: Service{Slots: 1, Latency: 20 * time.Millisecond, Queue: time.Minute, FailsIn: 20 * time.Millisecond, Fails: 0.5},
 		Classes: []Class{class},
 		Layers:  Layers{Quick: time.Millisecond, Gap: time.Second, Growth: 1, Cap: time.Second},

@@ -100,9 +100,9 @@ func TestCase_Storm_S5_ArticleHasFalsePositives(t *testing.T) {
 // A higher share of clients that obey never raises the peak.
 func TestCase_Storm_S7_ObedienceIsMonotone(t *testing.T) {
 	last := math.Inf(1)
-	for _, obey := range []float64{0, 0.25, 0.5, 0.75, 1} {
+	for _, obey := range []float64{0, 0.5, 1} {
 		s := Incident()
-		s.Demand, s.Length, s.Obey = 30, 40*time.Minute, obey
+		s.Demand, s.Length, s.Obey = 20, 35*time.Minute, obey
 		peak := played(t, s, "ours", 1).PeakX
 		if peak > last {
 			t.Errorf("%.0f %% obey: a peak of %vx, above the %vx of fewer", 100*obey, peak, last)
@@ -181,7 +181,7 @@ func TestCase_Storm_P3_RetrySim(t *testing.T) {
 		// Our envelope with its budget: a burst of 10 for each of 100 clients, and a tenth
 		// of what succeeds at first.
 		s.Classes[0].Manner, s.Classes[0].SDK = SDK, true
-		between(t, "with a budget", played(t, s, "budget", 1).AttemptsPerOp, 1, 1+p*(1-p)/0.9*1.2+0.1*(1-p)+0.011)
+		between(t, "with a budget", played(t, s, "budget", 1).AttemptsPerOp, 1, 1+p*(1-p)/0.9*1.2+0.1*(1-p)+1.1*10*100/float64(s.Operations))
 	}
 }
 
