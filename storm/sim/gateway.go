@@ -23,11 +23,21 @@ type gateOptions struct {
 	learn   bool // nobody tells the gate its capacity
 }
 
+// Memory of the sightings: the default is for thousands of requests a second. For
+// fewer, a table in which all that is remembered finds room as well gives the same
+// decisions, and a run need not fill 32 MiB with zeros first.
+const (
+	leastMemory = 2 << 20
+	mostMemory  = 32 << 20
+	memoryEach  = 128 << 10 // for each operation a second: 16,000 sightings, of half an hour
+)
+
 // config is the gate as it is without a word of configuration, but for its
 // capacity. The names of clients hang on a fixed key, so that runs repeat themselves.
-func (o gateOptions) config(capacity int) gate.Config {
+func (o gateOptions) config(capacity int, demand float64) gate.Config {
 	c := gate.Config{
 		Admission: gate.Admission{Capacity: capacity},
+		Repeats:   gate.Repeats{Memory: int(min(max(demand*memoryEach, leastMemory), mostMemory))},
 		Slots:     calendar.Config{Mode: o.mode},
 		Clients:   identity.Config{HashKey: [16]byte{'s', 'i', 'm'}},
 	}
@@ -81,7 +91,7 @@ func openGate(o gateOptions) func(*engine) (door, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sim: %w", err)
 		}
-		g, err := gate.New(o.config(e.limit()), state)
+		g, err := gate.New(o.config(e.limit(), e.s.Demand), state)
 		if err != nil {
 			return nil, fmt.Errorf("sim: %w", err)
 		}

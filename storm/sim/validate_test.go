@@ -188,7 +188,7 @@ func lived(t *testing.T, s *storm.Scenario, wrap func(http.Handler) http.Handler
 // guarded is a gate before a handler, the same as options make in the engine.
 func guarded(t *testing.T, o gateOptions, permits int) func(http.Handler) http.Handler {
 	t.Helper()
-	g, err := gate.New(o.config(permits), nil)
+	g, err := gate.New(o.config(permits, storm.Incident().Demand), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
