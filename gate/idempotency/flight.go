@@ -18,10 +18,22 @@ type flights struct {
 	byName  map[store.Name]*flight
 	waiters map[store.Name]int // none is 0
 	waiting int                // the sum of waiters
+	others  map[store.Name]other
 }
 
+// other is what the store has just said of a call in another process.
+type other struct {
+	fingerprint []byte
+	started     time.Time
+	leased      time.Time // end of the lease
+	until       time.Time // when the store is asked again
+}
+
+// maxOthers bounds what is remembered of other processes; beyond it all is asked anew.
+const maxOthers = 4096
+
 func newFlights() flights {
-	return flights{byName: map[store.Name]*flight{}, waiters: map[store.Name]int{}}
+	return flights{byName: map[store.Name]*flight{}, waiters: map[store.Name]int{}, others: map[store.Name]other{}}
 }
 
 // flight is one key whose call runs here.
@@ -79,6 +91,27 @@ func (f *flights) find(n *store.Name) *flight {
 	return f.byName[*n]
 }
 
+// note remembers that a key runs in another process.
+func (f *flights) note(now time.Time, r *store.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.others) >= maxOthers {
+		clear(f.others)
+	}
+	f.others[r.Name] = other{r.Fingerprint, r.Created, now.Add(r.LeaseLeft), now.Add(min(elsewhere, r.LeaseLeft))}
+}
+
+// otherAt returns what was just said of a key in another process.
+func (f *flights) otherAt(now time.Time, n *store.Name) (o other, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if o, ok = f.others[*n]; ok && !now.Before(o.until) {
+		delete(f.others, *n)
+		return other{}, false
+	}
+	return o, ok
+}
+
 // join lets one more stand by for a key; nil: it does not run here.
 func (f *flights) join(n store.Name) (*flight, error) {
 	f.mu.Lock()
@@ -100,7 +133,8 @@ func (f *flights) leave(n store.Name) {
 	}
 }
 
-// elsewhere is how often a store is asked about a call in another process.
+// elsewhere is how often a store is asked about a call in another process, whoever
+// and however many want to know.
 const elsewhere = 200 * time.Millisecond
 
 // await stands by until the call has ended; nil: it does not run here, and it is

@@ -142,6 +142,41 @@ func TestEndsOnce(t *testing.T) {
 	})
 }
 
+// A flood of duplicates of a key that runs in another process asks the store five
+// times a second.
+func TestDuplicatesFromElsewhereDoNotLeanOnTheStore(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, k *Keeper, _ *events) {
+		asked := 0
+		here, err := New(Config{Store: k.Store(), Trace: Trace{Store: func(string, time.Duration, error) { asked++ }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := operation(t, here, "k", &Policy{})
+		call := mustClaim(t, k, op)
+		asked = 0
+		for range 1000 {
+			if v := here.LookAt(t.Context(), time.Now(), op, true); v.Reason != comporta.IdempotencyInProgress {
+				t.Fatalf("%+v", v)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if asked < 4 || asked > 6 {
+			t.Errorf("the store was asked %d times in a second", asked)
+		}
+		call.Finish(store.Answer{Status: 200}, nil)
+		time.Sleep(elsewhere)
+		if v := here.LookAt(t.Context(), time.Now(), op, true); v.Replay == nil {
+			t.Errorf("%+v", v)
+		}
+		for i := range maxOthers + 10 {
+			here.flights.note(time.Now(), &store.Record{Name: nameOf(uint64(i)), LeaseLeft: time.Minute})
+		}
+		if n := len(here.flights.others); n > maxOthers {
+			t.Errorf("%d are remembered", n)
+		}
+	})
+}
+
 // A new Keeper over an old store knows what is finished without asking.
 func TestLoad(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, k *Keeper, _ *events) {

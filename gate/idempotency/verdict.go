@@ -27,8 +27,6 @@ type Verdict struct {
 	Replay *store.Record
 	// Compare holds the body against that of the record first; nil: it need not be.
 	Compare *Compare
-	// Elsewhere: it runs, and not in this process.
-	Elsewhere bool
 	// Err is why the store could not be asked.
 	Err error
 
@@ -48,6 +46,12 @@ func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen 
 			return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
 		}
 		return busy(now, fl.started, fl.leaseLeft(now))
+	}
+	if o, ok := k.flights.otherAt(now, &op.Name); ok {
+		if op.Fingerprint.like(o.fingerprint) == different {
+			return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
+		}
+		return busy(now, o.started, o.leased.Sub(now))
 	}
 	if !seen && !k.index.hasAt(now, &op.Name) {
 		return Verdict{}
@@ -100,9 +104,8 @@ func (k *Keeper) judge(now time.Time, op *Operation, r *store.Record) Verdict {
 		}
 		return Verdict{Reason: comporta.IdempotencyOutcomeUnknown}
 	default:
-		v := busy(now, r.Created, r.LeaseLeft)
-		v.Elsewhere = true
-		return v
+		k.flights.note(now, r)
+		return busy(now, r.Created, r.LeaseLeft)
 	}
 }
 
