@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
@@ -28,64 +27,105 @@ const (
 	drainTime  = 50 * time.Millisecond
 )
 
-// attempt is one request that goes out, and what came of it.
+// attempt is one request that goes out, and what came of it. Its instants are
+// counted from the beginning of the call.
 type attempt struct {
-	call    *call
-	number  int
-	hedge   bool
-	sent    bool // it was given to the transport below
 	context attemptContext
+	number  int32 // from 1, of those that go out
+	hedge   bool
+	paid    bool // by a token of the budget
+	sent    bool // it was given to the transport below
+	ended   atomic.Bool
+	way     way
 	req     http.Request
-	values  [maxLines]string // of the lines that header added
+	values  [inlineLines]string // of the lines that header added
 
-	resp *http.Response // nil if err is not
-	err  error
-	over time.Time // when resp or err was there
+	resp        *http.Response // nil if err is not
+	err         error
+	began, over time.Duration // over: when resp or err was there
 
 	permit bulkhead.Permit
-	ended  atomic.Bool
-	body   answerBody
-	wrote  connTrace
+	inner  io.ReadCloser // the body of a response that was handed over
+	heard  *heard        // what was read of it before; nil: nothing
 }
 
-// prepare makes the request. body is sent and closed whatever happens.
-func (a *attempt) prepare(c *call, number int, now time.Time, share time.Duration, body io.ReadCloser) {
-	a.call, a.number = c, number
-	a.body.attempt = a
+func (a *attempt) call() *call { return a.context.call }
+
+// prepare makes the request, whose attempt may take share from now on. body is
+// sent and closed whatever happens.
+func (a *attempt) prepare(c *call, now time.Time, share time.Duration, body io.ReadCloser) {
+	a.number = c.attempts + 1
+	if a != &c.first {
+		a.began = now.Sub(c.began)
+	}
 	a.context.call = c
-	a.context.parent = c.caller.Context() //nolint:fatcontext // an attempt's parent is set once
-	a.context.deadline = now.Add(share)
+	a.context.until = a.began + share
 	var ctx context.Context = &a.context
 	if !c.op.Idempotent {
-		ctx = a.wrote.watch(ctx)
+		ctx = a.watch(ctx, now)
 	}
 	a.req = *c.caller.WithContext(ctx) // copied as a value, so that only the attempt is allocated
 	a.req.Body = body
 	a.req.Header = a.header(share)
 }
 
-// roundTrip sends the request and leaves resp or err.
-func (a *attempt) roundTrip() {
-	began := a.call.began
-	if a.number > 1 {
-		began = time.Now()
-	}
-	pass, err := a.enter(began)
-	if err != nil {
-		closeBody(&a.req)
-		a.over, a.err = time.Now(), err
-		if trace := a.call.transport.client.config.Trace.Refused; trace != nil {
-			trace(a.call.destination.name, err)
+// enter asks the destination's breaker and bulkhead.
+func (a *attempt) enter(now time.Time) (pass breaker.Permit, err error) {
+	d := a.call().destination
+	if d.breaker != nil {
+		if pass, err = d.breaker.AllowAt(now); err != nil {
+			return pass, a.refused(err)
 		}
-		return
 	}
+	if d.bulkhead == nil {
+		return pass, nil
+	}
+	var free bool
+	if a.permit, free = d.bulkhead.TryAcquire(); free { // the usual case needs no context that can be waited for
+		return pass, nil
+	}
+	if a.hedge { // it must not stand in a queue behind what it is to overtake
+		err = bulkhead.ErrFull
+	} else {
+		a.permit, err = d.bulkhead.Acquire(&a.context)
+		a.began = a.call().since() // it waited
+	}
+	if err != nil {
+		pass.DoneAt(now, comporta.Outcome{Result: comporta.ResultAbandoned})
+		return pass, a.refused(err)
+	}
+	return pass, nil
+}
+
+// refused tells that something local held the attempt back.
+func (a *attempt) refused(err error) error {
+	c := a.call()
+	a.over = a.began
+	if trace := c.transport.client.config.Trace.Refused; trace != nil {
+		trace(c.destination.name, err)
+	}
+	return err
+}
+
+// goes counts an attempt that goes out, in the caller's goroutine.
+func (a *attempt) goes() {
+	c := a.call()
 	a.sent = true
-	a.resp, a.err = a.call.transport.next.RoundTrip(&a.req) //nolint:bodyclose // closed by discard, or by the caller
-	a.over = began.Add(time.Since(began))                   // one reading of the clock instead of two
+	a.paid, c.paid = a.paid || c.paid, false
+	c.attempts++
+	c.op.Attempts++
+}
+
+// roundTrip sends the request and leaves resp or err.
+func (a *attempt) roundTrip(pass breaker.Permit) {
+	c := a.call()
+	a.resp, a.err = c.transport.next.RoundTrip(&a.req) //nolint:bodyclose // closed by discard, or by the caller
+	a.over = c.since()
 	a.straighten()
-	pass.DoneAt(a.over, a.outcome(began))
-	if trace := a.call.transport.client.config.Trace.Attempted; trace != nil {
-		trace(a.told(began))
+	o := a.outcome()
+	pass.DoneAt(c.began.Add(a.over), o)
+	if trace := c.transport.client.config.Trace.Attempted; trace != nil {
+		trace(a.told())
 	}
 }
 
@@ -111,30 +151,9 @@ func (a *attempt) straighten() {
 
 var errNoResponse = errors.New("client: the transport returned neither response nor error")
 
-// enter asks the destination's breaker and bulkhead.
-func (a *attempt) enter(now time.Time) (pass breaker.Permit, err error) {
-	d := a.call.destination
-	if d.breaker != nil {
-		if pass, err = d.breaker.AllowAt(now); err != nil {
-			return pass, err
-		}
-	}
-	if d.bulkhead == nil {
-		return pass, nil
-	}
-	var free bool
-	if a.permit, free = d.bulkhead.TryAcquire(); free { // the usual case needs no context that can be waited for
-		return pass, nil
-	}
-	if a.permit, err = d.bulkhead.Acquire(&a.context); err != nil {
-		pass.DoneAt(now, comporta.Outcome{Result: comporta.ResultAbandoned})
-	}
-	return pass, err
-}
-
 // outcome is what the breaker learns.
-func (a *attempt) outcome(began time.Time) comporta.Outcome {
-	o := comporta.Outcome{Latency: a.over.Sub(began)}
+func (a *attempt) outcome() comporta.Outcome {
+	o := comporta.Outcome{Latency: a.over - a.began}
 	switch {
 	case a.resp != nil && a.resp.StatusCode >= 400 && a.resp.Header.Get(comporta.HeaderDecision) != "":
 		o.Status, o.Result = a.resp.StatusCode, comporta.ResultRefused // the gateway protects the service better than we can
@@ -150,10 +169,14 @@ func (a *attempt) outcome(began time.Time) comporta.Outcome {
 	return o
 }
 
-func (a *attempt) told(began time.Time) Attempt {
+func (a *attempt) told() Attempt {
+	c := a.call()
 	t := Attempt{
-		Destination: a.call.destination.name, Version: *a.call.version,
-		Number: a.number, Hedge: a.hedge, Err: a.err, Took: a.over.Sub(began),
+		Destination: c.destination.name, Version: *c.version,
+		Number: int(a.number), Hedge: a.hedge, Err: a.err, Took: a.over - a.began,
+	}
+	for b := c.before; b != nil; b = b.before {
+		t.Number += int(b.attempts)
 	}
 	if a.resp != nil {
 		t.Status = a.resp.StatusCode
@@ -164,7 +187,7 @@ func (a *attempt) told(began time.Time) Attempt {
 // fault reads an attempt without a response.
 func (a *attempt) fault() retry.Sign {
 	s := retry.OfError(a.err)
-	if a.sent && a.wrote.nothing() {
+	if a.sent && a.way.wroteNothing() {
 		s.Untouched = true
 	}
 	return s
@@ -173,13 +196,13 @@ func (a *attempt) fault() retry.Sign {
 // complaint reads a response that is a failure. Its body is looked into only
 // where the headers leave the question open.
 func (a *attempt) complaint() retry.Sign {
-	h, status := a.resp.Header, a.resp.StatusCode
+	c, h, status := a.call(), a.resp.Header, a.resp.StatusCode
 	var body []byte
-	if retryafter.Says(h) == retryafter.Unsaid && retryafter.Peekable(h, status) && a.resp.Body != nil {
-		body = a.body.peek(a.resp.Body, a.resp.ContentLength)
+	if retryafter.Says(h) == retryafter.Unsaid && retryafter.MayTell(h, status) {
+		body = a.listen()
 	}
-	s := retry.OfResponse(a.over, status, h, body, a.call.hasKey())
-	if status == http.StatusUpgradeRequired && *a.call.version != "" && h.Get("Upgrade") == "" {
+	s := retry.OfResponse(c.began.Add(a.over), status, h, body, c.hasKey())
+	if status == http.StatusUpgradeRequired && *c.version != "" && h.Get("Upgrade") == "" {
 		s.Stop, s.Again, s.Reason = true, false, retry.ReasonTooOld
 	}
 	return s
@@ -189,12 +212,13 @@ func (a *attempt) complaint() retry.Sign {
 // that is little and comes soon, so that the connection can be used again.
 func (a *attempt) discard() {
 	if a.resp != nil && a.resp.Body != nil {
-		if a.resp.ContentLength <= drainBytes && a.context.move(time.Now().Add(drainTime)) {
+		if a.resp.ContentLength <= drainBytes && a.heard.over() && a.context.move(a.call().since()+drainTime) {
 			_, _ = io.CopyN(io.Discard, a.resp.Body, drainBytes+1) // an error leaves nothing to read
 		}
 		_ = a.resp.Body.Close() // as above
 	}
 	a.end(context.Canceled)
+	a.heard.wait()
 }
 
 // end gives back what the attempt holds; only the first call counts.
@@ -204,18 +228,3 @@ func (a *attempt) end(cause error) {
 		a.permit.Release()
 	}
 }
-
-// connTrace sees whether a request that is not idempotent got as far as a
-// connection, after which its bytes may have been written.
-type connTrace struct{ asked, got atomic.Bool }
-
-func (t *connTrace) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { t.asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { t.got.Store(true) },
-	})
-}
-
-// nothing reports that no byte was written, for certain: the transport tells of
-// its connections, and had none.
-func (t *connTrace) nothing() bool { return t.asked.Load() && !t.got.Load() }

@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -130,7 +132,43 @@ func TestTrace(t *testing.T) {
 	})
 }
 
+// The Timeout of the http.Client that is wrapped bounds the operation, whether it
+// was set before or is set after.
 func TestTimeoutOfTheClientBoundsAll(t *testing.T) {
+	run(t, client.Config{}, status(503, "Retry-After", "3"), func(b *bench) {
+		b.http = b.client.HTTP(&http.Client{Transport: b.wire, Timeout: 5 * time.Second})
+		start := time.Now()
+		resp, _, err := b.get()
+		if err != nil || client.Report(resp).Reason != retry.ReasonDeadline || time.Since(start) > 5*time.Second {
+			b.t.Errorf("%v after %v", err, time.Since(start))
+		}
+		b.expect(2)
+	})
+	hop := func(_ int, w http.ResponseWriter, r *http.Request) { // the hops together, and the body of the last
+		<-time.After(time.Second)
+		if r.URL.Path != "/end" {
+			http.Redirect(w, r, "/end", http.StatusFound)
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	for _, streaming := range []bool{false, true} {
+		run(t, client.Config{Streaming: streaming}, hop, func(b *bench) {
+			b.http = b.client.HTTP(&http.Client{Transport: b.wire, Timeout: 5 * time.Second})
+			start := time.Now()
+			resp, err := b.http.Do(request(b.t, b.t.Context(), "GET", nil))
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			_, err = io.ReadAll(resp.Body)
+			var timeout interface{ Timeout() bool }
+			if took := time.Since(start); took != 5*time.Second || !errors.As(err, &timeout) || !timeout.Timeout() {
+				b.t.Errorf("streaming %t: %v after %v", streaming, err, took)
+			}
+			_ = resp.Body.Close()
+		})
+	}
 	run(t, client.Config{}, status(503, "Retry-After", "3"), func(b *bench) {
 		b.http.Timeout = 5 * time.Second
 		start := time.Now()
@@ -145,12 +183,12 @@ func TestTimeoutOfTheClientBoundsAll(t *testing.T) {
 func TestNewNamesEveryProblem(t *testing.T) {
 	_, err := client.New(client.Config{
 		Version: "acme", Margin: -1, Hedge: client.Hedge{After: time.Hour}, Policy: retry.Policy{MaxAttempts: -1},
-		Breaker: &breaker.Config{Probes: -1}, Bulkhead: &bulkhead.Config{Limit: -1},
+		Breaker: &breaker.Config{Probes: -1}, Bulkhead: &bulkhead.Config{Queue: -1},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, field := range []string{"Version:", "Margin:", "Hedge.After:", "MaxAttempts:", "Probes:", "Limit:"} {
+	for _, field := range []string{"Version:", "Margin:", "Hedge.After:", "MaxAttempts:", "Probes:", "Queue:", "Bulkhead.Limit:"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%v\ndoes not name %s", err, field)
 		}

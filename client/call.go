@@ -12,29 +12,56 @@ import (
 )
 
 // call is one operation: all attempts at one request of the caller's. It belongs
-// to the caller's goroutine; attempts that are hedged only read it.
+// to the caller's goroutine; attempts that are hedged only read it. Every call
+// allocates one, so what only few of them need stands in structs of its own.
 type call struct {
 	transport   *transport
 	caller      *http.Request // never changed
 	destination *destination
 	owner       *operation.Mark // who repeats above; nil: nobody
-	mark        operation.Mark  // what the layers below see
 	version     *string
 	policy      *retry.Policy // the client's own, or a tighter one
 	op          retry.Operation
-	check       Check
-
-	minted    string // the Idempotency-Key that AutoKey made
-	ticket    string // to be shown at the next attempt
-	declared  int    // the attempt that the caller or the owner is at
-	announced bool   // the caller's own header says so
+	risk        *risk    // nil if the method is idempotent
+	before      *call    // the hop that was redirected here; nil for the first
+	trouble     *trouble // nil while nothing has failed
 
 	began     time.Time
 	firstTook time.Duration // how long the first attempt took
-	report    retry.Report
+	took      time.Duration // from the beginning to the answer's head, or the error
+
+	attempts, hedges int32 // that went out
+	declared         int32 // the attempt that the caller or the owner is at
+	status           int32 // the last one; 0 without
+	reason           retry.Reason
+	announced        bool // the caller's own header says which attempt this is
+	paid             bool // a token of the budget was taken for the attempt that comes
 
 	first attempt // part of the call, so that success costs one allocation for both
 }
+
+// risk is what a call has whose method is not idempotent.
+type risk struct {
+	minted string // the Idempotency-Key that AutoKey made
+	check  Check
+}
+
+// trouble is what a call has of which an attempt failed.
+type trouble struct {
+	waits   []time.Duration
+	retryAt time.Time // the last that was named
+	ticket  string    // to be shown at the next attempt
+}
+
+func (c *call) troubled() *trouble {
+	if c.trouble == nil {
+		c.trouble = &trouble{}
+	}
+	return c.trouble
+}
+
+// since is the time that has gone by.
+func (c *call) since() time.Duration { return time.Since(c.began) }
 
 // run makes attempts until one is an answer, or no other may follow. Either the
 // response or the error is nil.
@@ -45,11 +72,10 @@ func (c *call) run() (*http.Response, error) {
 	}
 	next, body := &c.first, c.caller.Body
 	for {
-		a, err := c.send(next, body)
+		a, s, err := c.send(next, body)
 		if err != nil {
 			return nil, err
 		}
-		s := c.read(a)
 		if s.OK {
 			c.settle(a)
 			return c.hand(a), nil
@@ -67,23 +93,23 @@ func (c *call) run() (*http.Response, error) {
 
 // refuse looks for what makes any attempt pointless.
 func (c *call) refuse() error {
-	client := c.transport.client
 	switch {
-	case client.config.Strict && c.owner.OwnedHere():
-		c.report.Reason = retry.ReasonNested
+	case c.transport.client.config.Strict && c.owner.OwnedHere():
+		c.reason = retry.ReasonNested
 		return retry.ErrNested
 	case c.destination.refused.Load() == c.version:
-		c.report.Reason = retry.ReasonTooOld
+		c.reason = retry.ReasonTooOld
 		return ErrTooOld
 	}
 	return nil
 }
 
 // send makes the next attempt, hedged where that is asked for, and returns the
-// one that counts. The error says that there was no attempt.
-func (c *call) send(a *attempt, body io.ReadCloser) (*attempt, error) {
+// one that counts with what it left behind. The error says that there was no time
+// for an attempt.
+func (c *call) send(a *attempt, body io.ReadCloser) (*attempt, retry.Sign, error) {
 	now := c.began
-	if c.op.Attempts > 0 {
+	if a != &c.first {
 		now = time.Now()
 	}
 	ctx := c.caller.Context()
@@ -92,24 +118,35 @@ func (c *call) send(a *attempt, body io.ReadCloser) (*attempt, error) {
 		if body != nil {
 			_ = body.Close() // the attempt that would have heard of it is not made
 		}
+		c.takeBack()
 		if ctx.Err() != nil {
-			c.report.Reason = retry.ReasonContext
-			return nil, operation.Ended(ctx, nil)
+			c.reason = retry.ReasonContext
+			return nil, retry.Sign{}, operation.Ended(ctx, nil)
 		}
-		c.report.Reason = retry.ReasonDeadline
-		return nil, context.DeadlineExceeded
+		c.reason = retry.ReasonDeadline
+		return nil, retry.Sign{}, context.DeadlineExceeded
 	}
-	c.op.Attempts++
-	a.prepare(c, c.op.Attempts, now, share, body)
-	if c.hedges() {
-		a = c.race(a)
+	a.prepare(c, now, share, body)
+	pass, err := a.enter(now)
+	if err != nil {
+		closeBody(&a.req)
+		a.err = err
+		c.takeBack()
+		s := a.fault()
+		return a, s, nil
+	}
+	a.goes()
+	var s retry.Sign
+	if c.mayHedge() {
+		a, s = c.race(a, pass)
 	} else {
-		a.roundTrip()
+		a.roundTrip(pass)
+		s = c.read(a)
 	}
-	if len(c.report.Waits) == 0 {
-		c.firstTook = a.over.Sub(c.began)
+	if c.trouble == nil || len(c.trouble.waits) == 0 {
+		c.firstTook = a.over
 	}
-	return a, nil
+	return a, s, nil
 }
 
 // read says what an attempt left behind.
@@ -117,18 +154,18 @@ func (c *call) read(a *attempt) retry.Sign {
 	if a.resp == nil {
 		return a.fault()
 	}
-	h := a.resp.Header
-	c.report.Status = a.resp.StatusCode
-	c.ticket = ticketOf(h)
-	if c.transport.client.config.Trace.Replayed != nil && h.Get(comporta.HeaderReplayed) == "true" {
-		c.transport.client.config.Trace.Replayed(c.destination.name)
+	h, config := a.resp.Header, &c.transport.client.config
+	c.status = int32(a.resp.StatusCode)
+	if config.Trace.Replayed != nil && h.Get(comporta.HeaderReplayed) == "true" {
+		config.Trace.Replayed(c.destination.name)
 	}
-	if told := h[comporta.HeaderRetryPolicy]; len(told) > 0 && c.transport.client.config.Told != nil {
-		c.transport.client.config.Told(c.destination.name, told[0])
+	if told := h[comporta.HeaderRetryPolicy]; len(told) > 0 && config.Told != nil {
+		config.Told(c.destination.name, told[0])
 	}
 	if a.resp.StatusCode < 400 {
 		return retry.Sign{OK: true}
 	}
+	c.troubled().ticket = ticketOf(h)
 	return a.complaint()
 }
 
@@ -145,8 +182,9 @@ func (c *call) decide(a *attempt, s retry.Sign) retry.Decision {
 	c.op.Over = c.caller.Context().Err() != nil
 	c.op.Blocked = c.destination.blockedAt(now)
 	d := c.policy.DecideAt(now, &c.op, s, client.config.Rand())
+	c.paid = d.Again
 	if !d.RetryAt.IsZero() {
-		c.report.RetryAt = d.RetryAt
+		c.troubled().retryAt = d.RetryAt
 	}
 	if !d.Again && (s.Retryable || s.Again) && a.sent {
 		client.suspects.add(now, c.caller)
@@ -161,35 +199,45 @@ func (c *call) pause(a *attempt, d retry.Decision) (io.ReadCloser, error) {
 	due := time.Now().Add(d.Wait)
 	last := a.err
 	a.discard()
-	c.report.Waits = append(c.report.Waits, d.Wait)
+	t := c.troubled()
+	t.waits = append(t.waits, d.Wait)
 	if operation.Sleep(ctx, time.Until(due)) != nil {
-		c.report.Reason = retry.ReasonContext
+		c.takeBack()
+		c.reason = retry.ReasonContext
 		return nil, operation.Ended(ctx, last)
 	}
 	if d.Ask {
-		done, reason := retry.Ask(ctx, c.op.Deadline, c.check)
+		// From here on the token is spent: the question reached the server, if not
+		// the repeat.
+		done, reason := retry.Ask(ctx, c.op.Deadline, c.risk.check)
 		if done {
 			reason = retry.ReasonDone
 		}
 		if reason != retry.ReasonNone {
-			c.report.Reason = reason
+			c.reason = reason
 			return nil, errOr(last, errAnswerLost)
 		}
 	}
-	if c.caller.GetBody == nil {
-		return c.caller.Body, nil // nil, or http.NoBody
-	}
-	body, err := c.caller.GetBody()
+	body, err := c.again()
 	if err != nil {
-		c.report.Reason = retry.ReasonNotReplayable
+		c.takeBack()
+		c.reason = retry.ReasonNotReplayable
 		return nil, errOr(err, last)
 	}
 	return body, nil
 }
 
+// again returns the body for another attempt.
+func (c *call) again() (io.ReadCloser, error) {
+	if c.caller.GetBody == nil {
+		return c.caller.Body, nil // nil, or http.NoBody
+	}
+	return c.caller.GetBody()
+}
+
 // giveUp hands back what the last attempt brought.
 func (c *call) giveUp(a *attempt, reason retry.Reason) (*http.Response, error) {
-	c.report.Reason = reason
+	c.reason = reason
 	if a.resp != nil {
 		return c.hand(a), nil
 	}
@@ -207,7 +255,7 @@ func (c *call) hand(a *attempt) *http.Response {
 	resp.Request = &a.req
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// The connection is the caller's now; its body must stay what it is.
-		a.context.move(time.Time{})
+		a.context.hand(0)
 		a.permit.Release()
 		return resp
 	}
@@ -216,40 +264,36 @@ func (c *call) hand(a *attempt) *http.Response {
 		a.end(context.Canceled)
 		return resp
 	}
-	var until time.Time
-	if !c.transport.client.config.Streaming {
+	var until time.Duration
+	switch {
+	case !c.transport.client.config.Streaming:
 		// The last response of an operation whose time is over can still be read.
-		until = c.op.Deadline
-		if least := a.over.Add(c.policy.MinAttempt); least.After(until) {
-			until = least
-		}
+		until = max(c.op.Deadline.Sub(c.began), a.over+c.policy.MinAttempt)
+	case c.transport.timeout > 0:
+		until = c.transport.timeout - c.began.Sub(c.chainBegan())
 	}
-	a.context.move(until)
-	a.body.inner = resp.Body
-	resp.Body = &a.body
+	a.context.hand(until)
+	a.inner = resp.Body
+	resp.Body = answerBody{a}
 	return resp
 }
 
-// settle pays for a success.
+// settle pays for a success. Where a layer above repeats, it is that layer's to
+// count.
 func (c *call) settle(a *attempt) {
-	if a.number == 1 {
-		c.op.Budget.Deposit()
-	} else {
+	switch {
+	case a.paid:
 		c.op.Budget.Refund()
+	case a.number == 1 && !c.op.Nested:
+		c.op.Budget.Deposit()
 	}
 }
 
-func (c *call) finish() {
-	c.report.Attempts = c.op.Attempts
-	c.report.Elapsed = c.firstTook
-	if c.op.Attempts != 1 {
-		c.report.Elapsed = time.Since(c.began)
-	}
-	if c.op.Attempts > 1 {
-		c.report.Repeating = c.report.Elapsed - c.firstTook
-	}
-	if trace := c.transport.client.config.Trace.Finished; trace != nil {
-		trace(c.report)
+// takeBack returns the token of a repeat that was not made.
+func (c *call) takeBack() {
+	if c.paid {
+		c.paid = false
+		c.op.Budget.Refund()
 	}
 }
 

@@ -89,6 +89,24 @@ func then503Once(after int) func(int, http.ResponseWriter, *http.Request) {
 	}
 }
 
+// Layers see the same success, and it earns once.
+func TestCase_Client_D4_NestedLayersEarnOnce(t *testing.T) {
+	run(t, client.Config{}, status(200), func(b *bench) {
+		bucket := b.client.Budgets().Of("service")
+		for bucket.Withdraw() {
+		}
+		b.http.Transport = b.client.Transport(b.client.Transport(b.client.Transport(b.wire)))
+		for range 10 {
+			if _, _, err := b.get(); err != nil {
+				b.t.Error(err)
+			}
+		}
+		if level := bucket.Level(); level != 1 {
+			b.t.Errorf("10 successes through three layers earned %v tokens, want 1", level)
+		}
+	})
+}
+
 func TestCase_Client_D5_LayersOfTheSameClient(t *testing.T) {
 	var mu sync.Mutex
 	nested, outer := 0, 0
@@ -183,6 +201,19 @@ func TestCase_Client_D6_NestedSuspected(t *testing.T) {
 			}
 		}
 	})
+	// Nor does a Timeout hide it, by which net/http would make each request another.
+	run(t, config, status(503), func(b *bench) {
+		suspected.Store(0)
+		b.http = b.client.HTTP(&http.Client{Transport: b.wire, Timeout: time.Minute})
+		ctx, cancel := context.WithCancel(b.t.Context())
+		defer cancel()
+		for range 2 {
+			_, _, _ = b.do(request(b.t, ctx, "GET", nil))
+		}
+		if suspected.Load() != 1 {
+			b.t.Errorf("suspected %d times, want once", suspected.Load())
+		}
+	})
 	// Our own repeat that succeeded is no failure to remember.
 	run(t, config, then(503, 200), func(b *bench) {
 		ctx, cancel := context.WithCancel(b.t.Context())
@@ -252,7 +283,9 @@ func TestCase_Client_D7_MarginThroughDo(t *testing.T) {
 	once := retry.Within(retry.Policy{MaxAttempts: 1}) // all the time for one attempt
 	for name, through := range map[string]func(context.Context, func(context.Context) error) error{
 		"at once": func(ctx context.Context, f func(context.Context) error) error { return f(ctx) },
-		"in Do":   func(ctx context.Context, f func(context.Context) error) error { return retry.Do(ctx, "margin", f, once) },
+		"in Do": func(ctx context.Context, f func(context.Context) error) error {
+			return retry.Do(ctx, "margin", f, once)
+		},
 		"in Do, twice": func(ctx context.Context, f func(context.Context) error) error {
 			return retry.Do(ctx, "margin", func(ctx context.Context) error { return retry.Do(ctx, "margin", f, once) }, once)
 		},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -318,6 +319,74 @@ func TestDeadlineCoversEveryPhase(t *testing.T) {
 	}
 }
 
+// What cannot be repeated once it has a connection gets all the time with it; the
+// way to the connection leaves some for another try.
+func TestTimeOfWhatIsNotRepeated(t *testing.T) {
+	post := func(b *bench) (*http.Response, error) {
+		resp, _, err := b.do(request(b.t, b.t.Context(), "POST", strings.NewReader("order")))
+		return resp, err
+	}
+	slow := func(d time.Duration) func(int, http.ResponseWriter, *http.Request) {
+		return func(_ int, w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(d):
+			case <-r.Context().Done():
+			}
+		}
+	}
+	run(t, client.Config{}, slow(19*time.Second), func(b *bench) {
+		start := time.Now()
+		if _, err := post(b); err != nil || time.Since(start) != 19*time.Second {
+			b.t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if got := b.service.got[0].header.Get("Request-Timeout-Ms"); got != "20000" {
+			b.t.Errorf("says that it waits %s ms", got)
+		}
+		start = time.Now() // on a connection that was used before
+		if _, err := post(b); err != nil || time.Since(start) != 19*time.Second {
+			b.t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+	run(t, client.Config{}, slow(time.Hour), func(b *bench) {
+		start := time.Now()
+		_, err := post(b)
+		if gave, ok := errors.AsType[*retry.Error](err); !ok || !gave.Timeout() || gave.Report.Attempts != 1 || time.Since(start) != 20*time.Second {
+			b.t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+	run(t, client.Config{}, slow(6*time.Second), func(b *bench) {
+		dial := b.wire.DialContext
+		var dials atomic.Int32
+		b.wire.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, address)
+		}
+		start := time.Now()
+		resp, err := post(b)
+		if took := time.Since(start); err != nil || client.Report(resp).Attempts != 2 || took < 18*time.Second || took > 20*time.Second {
+			b.t.Errorf("%v after %v: want 12 s for the first connection, and another try", err, took)
+		}
+	})
+}
+
+// A Check that hangs ends with the operation.
+func TestCheckHasTheTimeOfTheWhole(t *testing.T) {
+	run(t, client.Config{}, status(503), func(b *bench) {
+		ctx := client.WithCheck(b.t.Context(), func(ctx context.Context) (retry.Fate, error) {
+			<-ctx.Done()
+			return retry.FateNotDone, ctx.Err()
+		})
+		start := time.Now()
+		_, _, err := b.do(request(b.t, ctx, "POST", strings.NewReader("x")))
+		if gave, ok := errors.AsType[*retry.Error](err); !ok || gave.Report.Reason != retry.ReasonNotIdempotent || time.Since(start) != retry.DefaultTotal {
+			b.t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // The body of a good answer has until Total, and is cut then.
 func TestTotalCoversTheBody(t *testing.T) {
 	answer := func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -336,6 +405,9 @@ func TestTotalCoversTheBody(t *testing.T) {
 		_, err = resp.Body.Read(buffer)
 		if took := time.Since(start); string(buffer[:n]) != "begin" || !errors.Is(err, context.DeadlineExceeded) || took != retry.DefaultTotal {
 			b.t.Errorf("%q, %v after %v", buffer[:n], err, took)
+		}
+		if !strings.Contains(err.Error(), "Policy.Total") || errors.Is(err, retry.ErrAttemptTimeout) {
+			b.t.Errorf("%v does not name the bound", err)
 		}
 		_ = resp.Body.Close()
 	})

@@ -84,6 +84,19 @@ func TestCase_Client_A6_RetryAfterZero(t *testing.T) {
 			b.t.Errorf("%v tokens left, want 7", level)
 		}
 	})
+	// At once is not at one instant: the policy's own jitter and floor stay.
+	floor := client.Config{Policy: retry.Policy{Floor: 200 * time.Millisecond}, Rand: func() float64 { return 0.5 }}
+	run(t, floor, status(503, "Retry-After", "0"), func(b *bench) {
+		resp, _, err := b.get()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for i, w := range client.Report(resp).Waits {
+			if want := 200*time.Millisecond + 250*time.Millisecond<<i; w != want {
+				b.t.Errorf("wait %d: %v, want %v", i, w, want)
+			}
+		}
+	})
 }
 
 func TestCase_Client_A8_DatesCountFromTheResponse(t *testing.T) {

@@ -71,14 +71,20 @@ func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 }
 
 // HTTP returns a copy of next whose transport is within the envelope; nil means
-// a zero http.Client. A Timeout of next bounds the operation with all of its
-// attempts.
+// a zero http.Client. The Timeout of next becomes the transport's, and bounds the
+// operation with all attempts, hops and the body: in the copy it is 0, because
+// net/http would give every request a context of its own, by which no layer above
+// that repeats could be noticed.
 func (c *Client) HTTP(next *http.Client) *http.Client {
 	wrapped := &http.Client{}
 	if next != nil {
 		*wrapped = *next
 	}
-	wrapped.Transport = c.Transport(wrapped.Transport)
+	if wrapped.Transport == nil {
+		wrapped.Transport = http.DefaultTransport
+	}
+	wrapped.Transport = &transport{client: c, next: wrapped.Transport, timeout: wrapped.Timeout}
+	wrapped.Timeout = 0
 	return wrapped
 }
 
@@ -91,24 +97,3 @@ func (c *Client) policy(destination, path string) *retry.Policy {
 	p := c.config.Policy.Tighten(c.config.Limits(destination, path))
 	return &p
 }
-
-// Report tells how a response that came through a Client came about. It is the
-// zero Report for any other response.
-func Report(resp *http.Response) retry.Report {
-	if c := callOf(resp); c != nil {
-		return c.report
-	}
-	return retry.Report{}
-}
-
-// callOf finds the operation that a response ended; nil when there was none.
-func callOf(resp *http.Response) *call {
-	if resp == nil || resp.Request == nil {
-		return nil
-	}
-	c, _ := resp.Request.Context().Value(callKey{}).(*call)
-	return c
-}
-
-// callKey finds the innermost call among a context's values.
-type callKey struct{}

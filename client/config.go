@@ -43,7 +43,8 @@ type Config struct {
 	// it the body has to end within Total too.
 	Streaming bool
 	// Strict makes a call below a layer of this process that already repeats fail
-	// with retry.ErrNested: for tests that look for such layers.
+	// with retry.ErrNested: for tests that look for such layers. A sender in another
+	// process is none.
 	Strict bool
 	// Margin is what is kept of an inbound request's deadline for the way back,
 	// up to a minute; 0 means 50 ms. See Inbound.
@@ -66,7 +67,8 @@ type Config struct {
 // Hedge is a second request sent beside a first one that has not answered yet.
 // Only idempotent requests whose body can be sent again are hedged, each hedge
 // is paid from the budget and counts as an attempt, and the answer that comes
-// first is taken; the other request is cancelled.
+// first is taken; the other request is cancelled. If both fail, what the server
+// said to either counts. A hedge never waits for a place in the bulkhead.
 type Hedge struct {
 	// After is the time without an answer; 0 hedges nothing. The 95th percentile
 	// of the latency is a good value: below it most hedges are in vain.
@@ -85,7 +87,8 @@ type Hedge struct {
 type Trace struct {
 	// Attempted is called after every attempt, hedges included.
 	Attempted func(Attempt)
-	// Finished is called once for every operation.
+	// Finished is called once for every operation; for one that is redirected, once
+	// for each hop, with that hop's part. Report tells of the whole.
 	Finished func(retry.Report)
 	// Replayed is called for a response that the server had in store for its key.
 	Replayed func(destination string)
@@ -104,7 +107,7 @@ type Trace struct {
 type Attempt struct {
 	Destination string
 	Version     string // what the client says it runs
-	Number      int    // from 1
+	Number      int    // from 1, over all hops of a redirect
 	Hedge       bool   // ran beside another
 	Status      int    // 0 when there was no response
 	Err         error  // nil when there was one
@@ -136,6 +139,9 @@ func (c *Config) check() error {
 	if c.Bulkhead != nil {
 		_, err := bulkhead.New(*c.Bulkhead)
 		problems = append(problems, err)
+		if c.Bulkhead.Limit == 0 {
+			bad("Bulkhead.Limit: 0 lets no call pass; give the calls that a destination bears at once, or leave Bulkhead out")
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -20,14 +20,14 @@ import (
 // What waits is a standard context, whose values and channel this one passes on,
 // so that contexts derived from it find their parent without a goroutine.
 type attemptContext struct {
-	parent context.Context //nolint:containedctx // a context has a parent
-	call   *call
+	call *call // its caller's context is the parent
 
 	waiting atomic.Pointer[waitingContext] // nil until somebody waits; written under mu
 
-	mu       sync.Mutex
-	deadline time.Time // zero: that of the parent
-	over     error     // cause of the end, if it came before anybody waited
+	mu     sync.Mutex
+	until  time.Duration // the deadline, from the beginning of the call; 0: that of the parent
+	handed bool          // the response is with the caller: what runs out now is the body's time
+	over   bool          // it ended before anybody waited
 }
 
 // waitingContext is the part of an attemptContext that costs something.
@@ -38,13 +38,16 @@ type waitingContext struct {
 	timer  *time.Timer // nil: no deadline, or the parent's is the earlier one; under mu
 }
 
+func (c *attemptContext) parent() context.Context { return c.call.caller.Context() }
+
 // Deadline returns the earlier one of the attempt's and the parent's.
 func (c *attemptContext) Deadline() (time.Time, bool) {
 	c.mu.Lock()
-	own := c.deadline
+	until := c.until
 	c.mu.Unlock()
-	parents, ok := c.parent.Deadline()
-	if own.IsZero() || (ok && parents.Before(own)) {
+	own := c.call.began.Add(until)
+	parents, ok := c.parent().Deadline()
+	if until == 0 || (ok && parents.Before(own)) {
 		return parents, ok
 	}
 	return own, true
@@ -68,9 +71,9 @@ func (c *attemptContext) Done() <-chan struct{} {
 // wait is called with mu held.
 func (c *attemptContext) wait() *waitingContext {
 	w := &waitingContext{}
-	w.Context, w.cancel = context.WithCancelCause(c.parent)
-	if c.over != nil {
-		w.cancel(c.over)
+	w.Context, w.cancel = context.WithCancelCause(c.parent())
+	if c.over {
+		w.cancel(context.Canceled)
 		return w
 	}
 	c.arm(w)
@@ -80,9 +83,17 @@ func (c *attemptContext) wait() *waitingContext {
 // arm sets the timer of w, which has none that runs; with mu held.
 func (c *attemptContext) arm(w *waitingContext) {
 	w.timer = nil
-	if parents, ok := c.parent.Deadline(); !c.deadline.IsZero() && (!ok || c.deadline.Before(parents)) {
-		w.timer = time.AfterFunc(time.Until(c.deadline), func() { w.cancel(retry.ErrAttemptTimeout) })
+	if c.until == 0 {
+		return
 	}
+	if parents, ok := c.parent().Deadline(); ok && !c.call.began.Add(c.until).Before(parents) {
+		return
+	}
+	cause := retry.ErrAttemptTimeout
+	if c.handed {
+		cause = errBodyTimeout
+	}
+	w.timer = time.AfterFunc(c.until-c.call.since(), func() { w.cancel(cause) })
 }
 
 // Err is DeadlineExceeded when the attempt's time is over, as for a context with
@@ -92,47 +103,78 @@ func (c *attemptContext) Err() error {
 		return errOf(w)
 	}
 	c.mu.Lock()
-	deadline, over := c.deadline, c.over
+	until, over := c.until, c.over
 	c.mu.Unlock()
 	switch {
-	case over != nil:
+	case over:
 		return context.Canceled
-	case c.parent.Err() != nil:
-		return c.parent.Err()
-	case !deadline.IsZero() && !time.Now().Before(deadline):
+	case c.parent().Err() != nil:
+		return c.parent().Err()
+	case until != 0 && c.call.since() >= until:
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
+// errOf compares the causes with the very values that the timer gave.
 func errOf(w *waitingContext) error {
 	err := w.Err()
-	if err != nil && context.Cause(w) == retry.ErrAttemptTimeout { //nolint:errorlint // the very value that the timer gave
+	if err != nil && (context.Cause(w) == retry.ErrAttemptTimeout || context.Cause(w) == errBodyTimeout) { //nolint:errorlint // as said
 		return context.DeadlineExceeded
 	}
 	return err
 }
 
+// errBodyTimeout is why a body is cut.
+var errBodyTimeout error = bodyTimeoutError{}
+
+// bodyTimeoutError is a timeout in the eyes of package net, and a deadline in
+// those of package context.
+type bodyTimeoutError struct{}
+
+func (bodyTimeoutError) Error() string {
+	return "client: the response's body was not read within the operation's time (Policy.Total); set Config.Streaming for bodies that take longer"
+}
+
+func (bodyTimeoutError) Timeout() bool { return true }
+
+func (bodyTimeoutError) Temporary() bool { return true }
+
+func (bodyTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
 // Value answers for the operation; the rest is the parent's.
 func (c *attemptContext) Value(key any) any {
 	switch key.(type) {
 	case operation.Key:
-		return &c.call.mark
+		return c.call.mark()
 	case callKey:
 		return c.call
 	}
 	if w := c.waiting.Load(); w != nil {
 		return w.Value(key)
 	}
-	return c.parent.Value(key)
+	return c.parent().Value(key)
 }
 
-// move sets a new deadline; zero leaves the parent's. It reports false when the
-// former one has passed and whoever waited was told.
-func (c *attemptContext) move(deadline time.Time) bool {
+// move sets a new deadline, from the beginning of the call; 0 leaves the parent's.
+// It reports false when the former one has passed and whoever waited was told.
+func (c *attemptContext) move(until time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline = deadline
+	return c.moved(until)
+}
+
+// hand is move for the time in which the caller reads the body.
+func (c *attemptContext) hand(until time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handed = true
+	c.moved(until)
+}
+
+// moved is called with mu held.
+func (c *attemptContext) moved(until time.Duration) bool {
+	c.until = until
 	w := c.waiting.Load()
 	if w == nil {
 		return true
@@ -151,9 +193,7 @@ func (c *attemptContext) move(deadline time.Time) bool {
 func (c *attemptContext) end(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over == nil {
-		c.over = cause
-	}
+	c.over = true
 	if w := c.waiting.Load(); w != nil {
 		if w.timer != nil {
 			w.timer.Stop()

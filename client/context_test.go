@@ -3,11 +3,13 @@ package client
 import (
 	"context"
 	"errors"
+	"net/http"
 	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/comporta/comporta/client/internal/operation"
 	"github.com/comporta/comporta/client/retry"
@@ -16,7 +18,8 @@ import (
 type someKey struct{}
 
 func attemptIn(parent context.Context, d time.Duration) *attemptContext {
-	return &attemptContext{parent: parent, call: &call{mark: operation.Mark{Owner: "client"}}, deadline: time.Now().Add(d)}
+	caller := (&http.Request{}).WithContext(parent)
+	return &attemptContext{call: &call{caller: caller, began: time.Now()}, until: d}
 }
 
 func TestContextEndsAtItsDeadline(t *testing.T) {
@@ -27,7 +30,7 @@ func TestContextEndsAtItsDeadline(t *testing.T) {
 		if d, ok := c.Deadline(); !ok || time.Until(d) != time.Second {
 			t.Errorf("deadline in %v", time.Until(d))
 		}
-		if c.Value(someKey{}) != 7 || child.Value(someKey{}) != 7 || operation.Of(child) != &c.call.mark {
+		if c.Value(someKey{}) != 7 || child.Value(someKey{}) != 7 || operation.Of(child).Owner != "client" {
 			t.Error("values got lost")
 		}
 		start := time.Now()
@@ -69,7 +72,7 @@ func TestContextMoves(t *testing.T) {
 			if waited {
 				c.Done()
 			}
-			if !c.move(time.Now().Add(time.Minute)) {
+			if !c.move(c.call.since() + time.Minute) {
 				t.Fatal("could not be moved")
 			}
 			start := time.Now()
@@ -77,14 +80,14 @@ func TestContextMoves(t *testing.T) {
 			if time.Since(start) != time.Minute {
 				t.Errorf("ended after %v", time.Since(start))
 			}
-			if c.move(time.Now().Add(time.Minute)) {
+			if c.move(c.call.since() + time.Minute) {
 				t.Error("moved after its end")
 			}
 			c.end(context.Canceled)
 		}
 		c := attemptIn(t.Context(), time.Second)
 		c.Done()
-		c.move(time.Time{})
+		c.move(0)
 		<-time.After(time.Hour)
 		if c.Err() != nil {
 			t.Error("ended without a deadline")
@@ -92,9 +95,34 @@ func TestContextMoves(t *testing.T) {
 		if _, ok := c.Deadline(); ok {
 			t.Error("has a deadline")
 		}
-		c.move(time.Now().Add(time.Second))
+		c.move(c.call.since() + time.Second)
 		<-c.Done()
 	})
+}
+
+// cases/client.md A18: an attempt that ended leaves no timer behind, which would
+// hold everything that belongs to it until its hour comes.
+func TestCase_Client_A18_TimersAreStopped(t *testing.T) {
+	waiting := make([]weak.Pointer[waitingContext], 100)
+	for i := range waiting {
+		c := attemptIn(t.Context(), time.Hour)
+		c.Done()
+		if i%2 == 0 {
+			c.move(2 * time.Hour)
+		}
+		waiting[i] = weak.Make(c.waiting.Load())
+		c.end(context.Canceled)
+	}
+	runtime.GC() //nolint:revive // what it leaves is what is asked
+	held := 0
+	for _, w := range waiting {
+		if w.Value() != nil {
+			held++
+		}
+	}
+	if held > len(waiting)/2 { // the runtime clears stopped timers away by the dozen
+		t.Errorf("%d of %d attempts are still held", held, len(waiting))
+	}
 }
 
 func TestContextEndsWithItsParent(t *testing.T) {
@@ -152,7 +180,7 @@ func TestContextFromManySides(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { <-c.Done() })
 		wg.Go(func() { _ = c.Err(); c.Deadline() })
-		wg.Go(func() { c.move(time.Now().Add(time.Millisecond)) })
+		wg.Go(func() { c.move(c.call.since() + time.Millisecond) })
 		wg.Go(func() { c.Value(someKey{}); c.timedOut() })
 		wg.Go(func() { c.end(errHedged) })
 		wg.Go(cancel)

@@ -53,10 +53,12 @@ func newDestinations(c *Config, budgets *budget.Budgets) *destinations {
 	return &destinations{config: c, budgets: budgets, limit: limit, newer: make(map[string]*destination)}
 }
 
+// of finds a host, however it is spelt.
 func (t *destinations) of(name string) *destination {
 	if d := t.last.Load(); d != nil && d.name == name {
 		return d
 	}
+	name = strings.ToLower(name)
 	t.mu.RLock()
 	d := t.newer[name]
 	t.mu.RUnlock()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -141,4 +142,12 @@ func TestStrangeTransports(t *testing.T) {
 	if _, err := make1(t, client.Config{}).Transport(nil).RoundTrip(req); err == nil {
 		t.Error("a request without a host was sent")
 	}
+	files := &http.Transport{} // serves file:///…, without a host
+	files.RegisterProtocol("file", http.NewFileTransport(http.Dir(".")))
+	req.URL = &url.URL{Scheme: "file", Path: "/doc.go"}
+	resp, err := make1(t, client.Config{}).Transport(files).RoundTrip(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("a file: %v", err)
+	}
+	_ = resp.Body.Close()
 }

@@ -11,39 +11,65 @@ import (
 	"github.com/comporta/comporta"
 )
 
-// maxLines is how many lines an attempt adds at most.
-const maxLines = 5
+// An attempt adds at most maxLines lines, and hardly ever more than inlineLines.
+const (
+	maxLines    = 5
+	inlineLines = 3
+)
 
 // maxTicket is the longest Retry-Ticket that is sent back: no gateway reads more.
 const maxTicket = 200
 
-// header returns the header of an attempt: the caller's own map while there is
-// nothing to add, else a map that shares the caller's values. Attempts say from
-// the first on who repeats and how long they wait, because a server that learns
-// it only from the repeats has by then repeated itself (see Inbound).
-func (a *attempt) header(share time.Duration) http.Header {
-	c := a.call
+// header returns the header of an attempt that waits for so long: the caller's own
+// map while there is nothing to add, else a new one that shares the caller's
+// values. Attempts say from the first on who repeats and how long they wait,
+// because a server that learns it only from the repeats has by then repeated
+// itself (see Inbound).
+func (a *attempt) header(patience time.Duration) http.Header {
+	c := a.call()
 	callers := c.caller.Header
-	b := headerBuilder{header: callers, values: a.values[:0]}
-	if callers == nil {
-		b.header, b.own = make(http.Header, maxLines), true
-	}
+	var l lines
 	if v := *c.version; v != "" && !has(callers, comporta.HeaderClientVersion) {
-		b.set(comporta.HeaderClientVersion, v)
+		l.add(comporta.HeaderClientVersion, v)
 	}
-	if n := a.number - 1 + c.declared; a.number > 1 || !c.announced {
-		b.set(comporta.HeaderRetryAttempt, strconv.Itoa(n))
+	if a.number > 1 || !c.announced {
+		l.add(comporta.HeaderRetryAttempt, strconv.Itoa(int(a.number-1+c.declared)))
 	}
-	if ms := share.Milliseconds(); ms < saidPatience(callers) {
-		b.set(comporta.HeaderRequestTimeoutMs, timeoutText(max(ms, 1)))
+	if ms := patience.Milliseconds(); ms < saidPatience(callers) {
+		l.add(comporta.HeaderRequestTimeoutMs, timeoutText(max(ms, 1)))
 	}
-	if c.minted != "" {
-		b.set(comporta.HeaderIdempotencyKey, c.minted)
+	if key := c.minted(); key != "" {
+		l.add(comporta.HeaderIdempotencyKey, key)
 	}
-	if c.ticket != "" {
-		b.set(comporta.HeaderRetryTicket, c.ticket)
+	if c.trouble != nil && c.trouble.ticket != "" {
+		l.add(comporta.HeaderRetryTicket, c.trouble.ticket)
 	}
-	return b.header
+	if l.n == 0 && callers != nil {
+		return callers
+	}
+	// Made at its size and filled once: up to eight lines cost two allocations.
+	h := make(http.Header, len(callers)+l.n)
+	maps.Copy(h, callers)
+	for i := range l.n {
+		if i < inlineLines {
+			a.values[i] = l.values[i]
+			h[l.names[i]] = a.values[i : i+1 : i+1] // no line has room in another's place
+		} else {
+			h[l.names[i]] = []string{l.values[i]}
+		}
+	}
+	return h
+}
+
+// lines are what an attempt adds to the caller's header.
+type lines struct {
+	n             int
+	names, values [maxLines]string
+}
+
+func (l *lines) add(name, value string) {
+	l.names[l.n], l.values[l.n] = name, value
+	l.n++
 }
 
 // saidPatience is what the caller's own header says, in milliseconds; endless
@@ -58,22 +84,6 @@ func saidPatience(h http.Header) int64 {
 }
 
 func has(h http.Header, name string) bool { return len(h[name]) > 0 }
-
-// headerBuilder copies a map when the first line is set.
-type headerBuilder struct {
-	header http.Header
-	own    bool
-	values []string // room for maxLines; no line's slice has room for another's
-}
-
-func (b *headerBuilder) set(name, value string) {
-	if !b.own {
-		b.header, b.own = maps.Clone(b.header), true
-	}
-	n := len(b.values)
-	b.values = append(b.values, value)
-	b.header[name] = b.values[n : n+1 : n+1]
-}
 
 // ticketOf is the ticket to show at the next attempt.
 func ticketOf(h http.Header) string {

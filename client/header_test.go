@@ -48,7 +48,7 @@ func TestHeaderIsTheCallersUntilThereIsSomethingToAdd(t *testing.T) {
 	c := &call{caller: req, version: &none, announced: true}
 	req.Header.Set("Retry-Attempt", "0")
 	req.Header.Set("Request-Timeout-Ms", "1000")
-	a := attempt{call: c, number: 1}
+	a := attempt{context: attemptContext{call: c}, number: 1}
 	a.header(time.Minute)["Probe"] = nil
 	if _, same := req.Header["Probe"]; !same {
 		t.Error("the map was copied although there was nothing to add")

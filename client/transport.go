@@ -2,8 +2,8 @@ package client
 
 import (
 	"crypto/rand"
-	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -13,24 +13,23 @@ import (
 
 // transport is next within the envelope.
 type transport struct {
-	client *Client
-	next   http.RoundTripper
+	client  *Client
+	next    http.RoundTripper
+	timeout time.Duration // of the http.Client around it, for all hops and the body; 0 is none
 }
 
-var errNoHost = errors.New("client: the request names no host")
-
 // RoundTrip makes the attempts of one operation. A response is returned whatever
-// its status; an error is a *retry.Error.
+// its status; an error is a *retry.Error. A request without a host (file:///…)
+// reaches no server, and is handed down as it is.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL == nil || req.URL.Host == "" {
-		closeBody(req)
-		return nil, errNoHost
+		return t.next.RoundTrip(req)
 	}
 	c := t.begin(req)
 	resp, err := c.run()
 	c.finish()
 	if err != nil {
-		return nil, &retry.Error{Report: c.report, Err: err}
+		return nil, &retry.Error{Report: c.report(), Err: err}
 	}
 	return resp, nil
 }
@@ -56,25 +55,22 @@ func (t *transport) begin(req *http.Request) *call {
 	c := &call{transport: t, caller: req, began: time.Now(), version: client.version.Load(), owner: owner}
 	c.destination = client.destinations.of(req.URL.Host)
 	c.policy = client.policy(c.destination.name, req.URL.Path)
-	c.report.Destination, c.report.Version = c.destination.name, *c.version
 	c.readHeader(req)
 
 	c.op.Deadline = c.began.Add(c.policy.Total)
 	if callers, ok := ctx.Deadline(); ok {
 		c.endBy(callers)
 	}
+	if t.timeout > 0 {
+		c.endBy(c.began.Add(t.timeout))
+	}
 	if d := owner.Until(client.config.Margin); !d.IsZero() {
 		c.endBy(d)
 	}
 	// A request that says which attempt it is comes from somebody who counts them.
 	c.op.Nested = owner.Owned() || c.announced
-	c.report.Nested = c.op.Nested
 	c.op.Replayable = req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
 	c.op.Budget = c.destination.budget
-	c.mark = operation.Mark{Owner: "client", Deadline: c.op.Deadline, Attempt: c.declared}
-	if owner != nil {
-		c.mark.Sender = owner.Sender
-	}
 	if req.Response != nil {
 		c.follow(callOf(req.Response))
 	}
@@ -86,7 +82,6 @@ func (t *transport) begin(req *http.Request) *call {
 
 // readHeader reads what the caller's header says of the operation.
 func (c *call) readHeader(req *http.Request) {
-	h := req.Header
 	switch req.Method {
 	case "", http.MethodPut, http.MethodDelete:
 		c.op.Idempotent = true
@@ -94,28 +89,60 @@ func (c *call) readHeader(req *http.Request) {
 		c.op.Idempotent = comporta.SafeMethod(req.Method)
 	}
 	if !c.op.Idempotent {
-		if c.transport.client.config.AutoKey && !has(h, comporta.HeaderIdempotencyKey) {
-			c.minted = rand.Text()
-		}
-		c.op.Idempotent = c.hasKey()
+		c.weigh(req)
 	}
-	if v := h[comporta.HeaderRetryAttempt]; len(v) > 0 {
-		c.announced, c.declared = true, comporta.ParseAttempt(v[0], 0)
+	if v := req.Header[comporta.HeaderRetryAttempt]; len(v) > 0 {
+		c.announced, c.declared = true, int32(comporta.ParseAttempt(v[0], 0))
 	} else if c.owner.Owned() {
-		c.declared = c.owner.Attempt
+		c.declared = int32(c.owner.Attempt)
+	}
+}
+
+// weigh looks for what makes a request repeatable whose method is not.
+func (c *call) weigh(req *http.Request) {
+	c.risk = &risk{}
+	keys := c.callersKeys()
+	switch {
+	case len(keys) == 1:
+		_, c.op.Idempotent = comporta.ParseKey(keys[0])
+	case len(keys) == 0 && c.transport.client.config.AutoKey:
+		c.risk.minted, c.op.Idempotent = rand.Text(), true
 	}
 	if !c.op.Idempotent {
-		c.check, _ = req.Context().Value(checkKey{}).(Check)
-		c.op.Checkable = c.check != nil
+		c.risk.check, _ = req.Context().Value(checkKey{}).(Check)
+		c.op.Checkable = c.risk.check != nil
 	}
+}
+
+// callersKeys are the values of the caller's Idempotency-Key, however the name is
+// written: a second key beside it would be another operation.
+func (c *call) callersKeys() []string {
+	h := c.caller.Header
+	if keys := h[comporta.HeaderIdempotencyKey]; len(keys) > 0 {
+		return keys
+	}
+	for name, keys := range h {
+		if strings.EqualFold(name, comporta.HeaderIdempotencyKey) && len(keys) > 0 {
+			return keys
+		}
+	}
+	return nil
+}
+
+// minted is the key that AutoKey made; empty if it made none.
+func (c *call) minted() string {
+	if c.risk == nil {
+		return ""
+	}
+	return c.risk.minted
 }
 
 // hasKey reports whether the server can tell a repeat by its Idempotency-Key.
 func (c *call) hasKey() bool {
-	if c.minted != "" {
+	if c.minted() != "" {
 		return true
 	}
-	keys := c.caller.Header[comporta.HeaderIdempotencyKey]
+	keys := c.callersKeys()
 	if len(keys) != 1 {
 		return false
 	}
@@ -124,15 +151,16 @@ func (c *call) hasKey() bool {
 }
 
 // follow continues the operation that was redirected here: one Total for all
-// hops, and one key for the same method.
+// hops, one key for the same method, and no more repeats than one hop may make.
 func (c *call) follow(before *call) {
-	if before == nil {
-		return
+	if before == nil || before.transport != c.transport {
+		return // a layer above: the context has its deadline
 	}
+	c.before = before
 	c.endBy(before.op.Deadline)
-	c.mark.Deadline = c.op.Deadline
-	if c.minted != "" && before.minted != "" && c.caller.Method == before.caller.Method {
-		c.minted = before.minted
+	c.op.Attempts, c.op.Step = max(before.op.Attempts-1, 0), before.op.Step
+	if c.minted() != "" && before.minted() != "" && c.caller.Method == before.caller.Method {
+		c.risk.minted = before.risk.minted
 	}
 }
 
@@ -140,4 +168,13 @@ func (c *call) endBy(d time.Time) {
 	if d.Before(c.op.Deadline) {
 		c.op.Deadline = d
 	}
+}
+
+// mark is what the layers below see.
+func (c *call) mark() *operation.Mark {
+	m := &operation.Mark{Owner: "client", Deadline: c.op.Deadline, Attempt: int(c.declared)}
+	if c.owner != nil {
+		m.Sender = c.owner.Sender
+	}
+	return m
 }

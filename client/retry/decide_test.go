@@ -416,12 +416,13 @@ func TestAsk(t *testing.T) {
 		}
 	}
 	deadline := time.Now().Add(time.Minute)
-	if _, reason := Ask(t.Context(), deadline, func(ctx context.Context) (Fate, error) {
+	_, reason := Ask(t.Context(), deadline, func(ctx context.Context) (Fate, error) {
 		if d, ok := ctx.Deadline(); !ok || !d.Equal(deadline) {
 			t.Errorf("asked until %v, want %v", d, deadline)
 		}
 		return FateNotDone, nil
-	}); reason != ReasonNone {
+	})
+	if reason != ReasonNone {
 		t.Error(reason)
 	}
 	if _, reason := Ask(t.Context(), time.Time{}, nil); reason != ReasonNotIdempotent {
