@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,8 +59,13 @@ func TestCase_Client_D11_TokensOfRepeatsThatWereNotMade(t *testing.T) {
 		}, retry.ReasonNotReplayable, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
 			var told []retry.Report
-			c.config.Trace.Finished = func(r retry.Report) { told = append(told, r) }
+			c.config.Trace.Finished = func(r retry.Report) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, r)
+			}
 			run(t, c.config, status(503, "Retry-After", "10"), func(b *bench) {
 				ctx, cancel := context.WithCancel(b.t.Context())
 				defer cancel()

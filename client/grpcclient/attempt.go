@@ -51,6 +51,7 @@ type attempt struct {
 	cancel context.CancelFunc
 
 	sent    bool // it was given to grpc-go
+	paid    bool // by a token of the budget
 	pass    breaker.Permit
 	permit  bulkhead.Permit
 	judged  bool
@@ -64,7 +65,7 @@ type attempt struct {
 
 // attempt makes the next attempt, which may take share.
 func (c *call) attempt(now time.Time, share time.Duration) *attempt {
-	a := &attempt{call: c, number: c.op.Attempts, began: now}
+	a := &attempt{call: c, number: c.op.Attempts + 1, began: now}
 	mark := &operation.Mark{Owner: "client", Deadline: c.owner.Until(c.client.config.Margin), Attempt: a.number - 1 + c.declared}
 	if c.owner != nil {
 		mark.Sender = c.owner.Sender
@@ -153,12 +154,15 @@ func (a *attempt) enter() error {
 		}
 	}
 	if err != nil {
+		a.call.takeBack()
 		if trace := a.call.client.config.Trace.Refused; trace != nil {
 			trace(a.call.destination.name, err)
 		}
 		return err
 	}
 	a.sent = true
+	a.paid, a.call.paid = a.call.paid, false
+	a.call.op.Attempts++
 	return nil
 }
 

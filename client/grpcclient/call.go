@@ -26,6 +26,7 @@ type call struct {
 	asked       asked
 	policy      retry.Policy
 	op          retry.Operation
+	paid        bool // a token of the budget was taken for the attempt that comes
 	bound       bool // every attempt ends within the operation's time: not a stream
 
 	versioned bool   // the caller says its version itself
@@ -105,6 +106,9 @@ func (c *call) next() (*attempt, error) {
 		now = time.Now()
 	}
 	share := c.policy.AttemptAt(now, &c.op)
+	if c.ctx.Err() != nil || share <= 0 {
+		c.takeBack()
+	}
 	if c.ctx.Err() != nil {
 		c.report.Reason = retry.ReasonContext
 		return nil, operation.Ended(c.ctx, nil)
@@ -113,7 +117,6 @@ func (c *call) next() (*attempt, error) {
 		c.report.Reason = retry.ReasonDeadline
 		return nil, context.DeadlineExceeded
 	}
-	c.op.Attempts++
 	return c.attempt(now, share), nil
 }
 
@@ -130,6 +133,7 @@ func (c *call) again(a *attempt, err error) error {
 	}
 	c.report.Waits = append(c.report.Waits, d.Wait)
 	if operation.Sleep(c.ctx, d.Wait) != nil {
+		c.takeBack()
 		c.report.Reason = retry.ReasonContext
 		return operation.Ended(c.ctx, err)
 	}
@@ -158,17 +162,28 @@ func (c *call) decide(s retry.Sign) retry.Decision {
 	c.op.Over = c.ctx.Err() != nil
 	c.op.Blocked = c.destination.blockedAt(now)
 	d := c.policy.DecideAt(now, &c.op, s, config.Rand())
+	c.paid = d.Again
 	if !d.RetryAt.IsZero() {
 		c.report.RetryAt = d.RetryAt
 	}
 	return d
 }
 
-// settle pays for a success.
+// settle pays for a success. Where a layer above repeats, it is that layer's to
+// count.
 func (c *call) settle(a *attempt) {
-	if a.number == 1 {
+	switch {
+	case a.paid:
+		c.op.Budget.Refund()
+	case !c.op.Nested:
 		c.op.Budget.Deposit()
-	} else {
+	}
+}
+
+// takeBack returns the token of a repeat that was not made.
+func (c *call) takeBack() {
+	if c.paid {
+		c.paid = false
 		c.op.Budget.Refund()
 	}
 }

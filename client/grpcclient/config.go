@@ -39,7 +39,8 @@ type Config struct {
 	// for all attempts, unless it has one. Set it where the servers honour keys.
 	AutoKey bool
 	// Strict makes a call below a layer of this process that already repeats fail
-	// with retry.ErrNested: for tests that look for such layers.
+	// with retry.ErrNested: for tests that look for such layers. A sender in another
+	// process is none.
 	Strict bool
 	// Margin is what is kept of an inbound call's deadline for the way back, up to
 	// a minute; 0 means client.DefaultMargin. See InboundUnary.
@@ -111,6 +112,9 @@ func (c *Config) check() error {
 	if c.Bulkhead != nil {
 		_, err := bulkhead.New(*c.Bulkhead)
 		problems = append(problems, err)
+		if c.Bulkhead.Limit == 0 {
+			bad("Bulkhead.Limit: 0 lets no call pass; give the calls that a destination bears at once, or leave Bulkhead out")
+		}
 	}
 	return errors.Join(problems...)
 }

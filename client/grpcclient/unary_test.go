@@ -334,7 +334,7 @@ func TestCase_Client_D11_RefusedHere(t *testing.T) {
 			_, _, _ = b.call(b.t.Context()) // opens the breaker
 			level := b.client.Budgets().Of("service").Level()
 			_, report, err := b.call(b.t.Context())
-			if !errors.Is(err, breaker.ErrOpen) || status.Code(err) != codes.Unavailable || report.Reason != retry.ReasonBreaker {
+			if !errors.Is(err, breaker.ErrOpen) || status.Code(err) != codes.Unavailable || report.Reason != retry.ReasonBreaker || report.Attempts != 0 {
 				b.t.Errorf("%+v %v", report, err)
 			}
 			if b.client.Budgets().Of("service").Level() != level {
@@ -474,12 +474,12 @@ func TestGRPCsOwnRetriesAreOff(t *testing.T) {
 func TestNewNamesEveryProblem(t *testing.T) {
 	_, err := grpcclient.New(grpcclient.Config{
 		Version: "acme", Margin: -1, Policy: retry.Policy{MaxAttempts: -1}, Budget: budget.Config{PerSuccess: math.NaN()},
-		Breaker: &breaker.Config{Failures: 2}, Bulkhead: &bulkhead.Config{Limit: -1},
+		Breaker: &breaker.Config{Failures: 2}, Bulkhead: &bulkhead.Config{Queue: -1},
 	})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, field := range []string{"Version", "Margin", "MaxAttempts", "PerSuccess", "Failures", "Limit"} {
+	for _, field := range []string{"Version", "Margin", "MaxAttempts", "PerSuccess", "Failures", "Queue", "Bulkhead.Limit"} {
 		if !strings.Contains(err.Error(), field+":") {
 			t.Errorf("%v does not name %s", err, field)
 		}
