@@ -32,6 +32,7 @@ type checkRow struct {
 	Connections int      `json:"connections"`
 	ElapsedMs   int64    `json:"elapsed_ms"`
 	Ended       bool     `json:"ended_by_limit"`
+	Exit        string   `json:"exit"` // how CMD ended, in the system's words
 	Problems    []string `json:"problems,omitempty"`
 	Notes       []string `json:"notes,omitempty"`
 }
@@ -42,8 +43,8 @@ type checkResult struct {
 	Exercised int        `json:"exercised"`
 	Scenarios []checkRow `json:"scenarios"`
 
-	stray string // a path outside the scenarios that was called
-	tail  string // what the last program wrote at its end
+	stray string     // a path outside the scenarios that was called
+	last  programEnd // of the last run
 }
 
 // runCheck is `comporta check client`: it runs a program once per scenario of
@@ -68,6 +69,10 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	result, err := checkClient(ctx, rest[1:], *limit, table)
 	if err != nil {
+		if ctx.Err() != nil {
+			say(stderr, "comporta check: interrupted after %d of %d scenarios\n", len(result.Scenarios), len(clienttest.Scenarios()))
+			return exitFailed
+		}
 		say(stderr, "comporta check: %v\n", err)
 		if errors.Is(err, errNoStart) {
 			return exitUsage
@@ -91,16 +96,17 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 }
 
 // checkClient plays the scenarios to the program, one after the other, and
-// prints a row when each ends.
+// prints a row when each ends. With an error it returns what it had until then.
 func checkClient(ctx context.Context, argv []string, limit time.Duration, table io.Writer) (*checkResult, error) {
 	result := &checkResult{Passed: true}
 	say(table, "%-16s  %5s  %4s  %7s  %11s  %s\n", "scenario", "calls", "most", "time", "connections", "verdict")
 	for _, s := range clienttest.Scenarios() {
-		v, tail, err := checkScenario(ctx, s, argv, limit)
+		v, end, err := checkScenario(ctx, s, argv, limit)
 		if err != nil {
-			return nil, err
+			return result, err
 		}
 		row := newCheckRow(&v)
+		row.Exit = end.exit
 		say(table, "%-16s  %5d  %4d  %6.2fs  %11d  %s\n", row.Scenario, row.Calls, row.MostCalls,
 			v.Measurement.Elapsed.Seconds(), row.Connections, row.State)
 		result.Scenarios = append(result.Scenarios, row)
@@ -108,7 +114,7 @@ func checkClient(ctx context.Context, argv []string, limit time.Duration, table 
 		if v.State != clienttest.NotExercised {
 			result.Exercised++
 		}
-		if result.tail = tail; v.Measurement.Stray != "" {
+		if result.last = end; v.Measurement.Stray != "" {
 			result.stray = v.Measurement.Stray
 		}
 	}
@@ -124,25 +130,32 @@ func newCheckRow(v *clienttest.Verdict) checkRow {
 	}
 }
 
-func checkScenario(ctx context.Context, s clienttest.Scenario, argv []string, limit time.Duration) (v clienttest.Verdict, tail string, err error) {
+func checkScenario(ctx context.Context, s clienttest.Scenario, argv []string, limit time.Duration) (v clienttest.Verdict, end programEnd, err error) {
 	server, err := clienttest.Start(s)
 	if err != nil {
-		return v, "", err
+		return v, end, err
 	}
 	began := time.Now()
-	ended, tail, err := checkProgram(ctx, argv, limit, "COMPORTA_CHECK_URL="+server.URL(), "COMPORTA_CHECK_SCENARIO="+s.Name)
+	end, err = checkProgram(ctx, argv, limit, "COMPORTA_CHECK_URL="+server.URL(), "COMPORTA_CHECK_SCENARIO="+s.Name)
 	m := server.Measure()
-	m.Elapsed, m.Ended = time.Since(began), ended
-	return s.Judge(m), tail, errors.Join(err, server.Close())
+	m.Elapsed, m.Ended = time.Since(began), end.byLimit
+	return s.Judge(m), end, errors.Join(err, server.Close())
 }
 
 // errNoStart says that the program could not be started.
 var errNoStart = errors.New("CMD cannot start")
 
+// programEnd is how a run of the program ended.
+type programEnd struct {
+	byLimit bool
+	exit    string // "exit status 3", in the system's words
+	tail    string // the end of what it wrote
+}
+
 // checkProgram runs the program until it ends or the limit ends it, with all the
-// processes that it started. How it ends is its own affair: the server fails, and
-// so may its client.
-func checkProgram(ctx context.Context, argv []string, limit time.Duration, env ...string) (ended bool, tail string, err error) {
+// processes that it started and that stayed in its group. How it ends is its own
+// affair, and no verdict: the server fails, and so may its client.
+func checkProgram(ctx context.Context, argv []string, limit time.Duration, env ...string) (programEnd, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var out tailWriter
@@ -152,11 +165,11 @@ func checkProgram(ctx context.Context, argv []string, limit time.Duration, env .
 	cmd.WaitDelay = checkGrace
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {
-		return false, "", fmt.Errorf("%w: %w", errNoStart, err)
+		return programEnd{}, fmt.Errorf("%w: %w", errNoStart, err)
 	}
 	_ = cmd.Wait() // see above
 	killGroup(cmd)
-	return limited.Err() != nil, string(out), ctx.Err()
+	return programEnd{byLimit: limited.Err() != nil, exit: cmd.ProcessState.String(), tail: string(out)}, ctx.Err()
 }
 
 // tailWriter keeps the end of what is written to it.
@@ -177,8 +190,10 @@ func (r *checkResult) silent(f *flags) int {
 	if r.stray != "" {
 		say(f.stderr, "it called %s instead: the scenario is in the path, which the client must keep\n", r.stray)
 	}
-	if r.tail != "" {
-		say(f.stderr, "at its end it wrote:\n%s\n", r.tail)
+	if r.last.tail != "" {
+		say(f.stderr, "its last run ended with %s, and wrote:\n%s\n", r.last.exit, r.last.tail)
+	} else {
+		say(f.stderr, "its last run ended with %s\n", r.last.exit)
 	}
 	return exitUsage
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -80,7 +81,7 @@ func TestCheckABadClient(t *testing.T) {
 	}
 	for _, row := range result.Scenarios {
 		failed := row.Scenario != "post-without-key" // the one that was not exercised
-		if (row.State == "failed") != failed || failed && (row.Calls != 6 || len(row.Problems) == 0) {
+		if row.Exit != "exit status 0" || (row.State == "failed") != failed || failed && (row.Calls != 6 || len(row.Problems) == 0) {
 			t.Errorf("%+v", row)
 		}
 	}
@@ -158,12 +159,25 @@ func TestCheckMisuse(t *testing.T) {
 		{[]string{"client", "-limit", "soon", "--", "true"}, "invalid value"},
 		{[]string{"client", "--", "./no-such-program"}, "CMD cannot start: "},
 		{[]string{"client", "--", "sh", "-c", "echo I forgot to call >&2"}, "CMD made no call to $COMPORTA_CHECK_URL"},
-		{[]string{"client", "--", "sh", "-c", "echo I forgot to call >&2"}, "I forgot to call"},
+		{[]string{"client", "--", "sh", "-c", "echo I forgot to call >&2"}, "ended with exit status 0, and wrote:\nI forgot to call"},
+		{[]string{"client", "--", "sh", "-c", "exit 3"}, "ended with exit status 3\n"},
 	} {
 		code, stdout, stderr := checked(t, c.args...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit %d\n%s%s", c.args, code, stdout, stderr)
 		}
+	}
+}
+
+// Ctrl-C says how far it had come.
+func TestCheckInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(300*time.Millisecond, cancel)
+	var out, err bytes.Buffer
+	code := runCheck(ctx, []string{"client", "--", "sh", "-c", "sleep 600"}, &out, &err)
+	if code != exitFailed || err.String() != "comporta check: interrupted after 0 of 10 scenarios\n" {
+		t.Errorf("exit %d: %s", code, err.String())
 	}
 }
 
