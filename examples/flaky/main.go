@@ -1,15 +1,11 @@
-// Command flaky is a service that calls a flaky one: with the loop that one
-// writes first, and with the envelope.
-//
-//	go run ./examples/flaky
-//
-// While the other service fails now and then, both serve every order. While it is
-// down the loop makes ten calls of each order, and the envelope stops.
+// Command flaky serves orders that need a flaky service, with the loop that one
+// writes first and with the envelope: go run ./examples/flaky
 package main
 
 import (
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,55 +14,38 @@ import (
 	"github.com/comporta/comporta/client"
 )
 
-const orders = 30
+func main() { run(os.Stdout) }
 
-func main() {
-	if err := run(os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "flaky:", err)
-		os.Exit(1)
-	}
-}
-
-func run(out io.Writer) error {
-	var calls, down atomic.Int64
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if calls.Add(1)%2 == 1 || down.Load() == 1 {
+func run(out io.Writer) {
+	var calls atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1)%2 == 1 || r.URL.Path == "/down" {
 			w.Header().Set("Retry-After-Ms", "20")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
 	defer other.Close()
-
-	envelope, err := client.New(client.Config{Version: "flaky-example/1.0.0"})
+	envelope, err := client.New(client.Config{})
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	with := envelope.HTTP(nil) // the whole difference: it repeats, so the caller does not
 	for _, state := range []string{"flaky", "down"} {
-		calls.Store(0)
-		fmt.Fprintf(out, "%-5s  loop      %s", state, serve(&calls, 10, &http.Client{}, other.URL))
-		calls.Store(0)
-		fmt.Fprintf(out, "%-5s  envelope  %s", state, serve(&calls, 1, with, other.URL))
-		down.Store(1)
+		served := serve(http.DefaultClient, 10, other.URL+"/"+state)
+		fmt.Fprintf(out, "%-5s  loop      %2d of 30 orders served with %3d calls\n", state, served, calls.Swap(0))
+		served = serve(envelope.HTTP(nil), 1, other.URL+"/"+state) // it repeats, so the caller does not
+		fmt.Fprintf(out, "%-5s  envelope  %2d of 30 orders served with %3d calls\n", state, served, calls.Swap(0))
 	}
-	return nil
 }
 
-// serve handles the orders, each with up to so many tries of its own.
-func serve(calls *atomic.Int64, tries int, c *http.Client, url string) string {
-	served := 0
-	for range orders {
+// serve handles 30 orders, with up to so many tries of its own for each.
+func serve(c *http.Client, tries int, url string) (served int) {
+	for range 30 {
 		for range tries {
-			resp, err := c.Get(url) //nolint:noctx // as one writes it first
-			if err != nil {
-				continue
-			}
-			_ = resp.Body.Close() // nothing is in it
-			if resp.StatusCode == http.StatusOK {
+			if resp, err := c.Get(url); err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK {
 				served++
 				break
 			}
 		}
 	}
-	return fmt.Sprintf("%2d of %d orders served with %3d calls\n", served, orders, calls.Load())
+	return served
 }
