@@ -69,42 +69,44 @@ func (a *attempt) prepare(c *call, now time.Time, share time.Duration, body io.R
 	a.req.Header = a.header(share)
 }
 
-// enter asks the destination's breaker and bulkhead.
-func (a *attempt) enter(now time.Time) (pass breaker.Permit, err error) {
+// enter asks the destination's breaker and bulkhead. If one of them refuses, err
+// says so.
+func (a *attempt) enter(now time.Time) (pass breaker.Permit, entered bool) {
 	d := a.call().destination
 	if d.breaker != nil {
-		if pass, err = d.breaker.AllowAt(now); err != nil {
-			return pass, a.refused(err)
+		if pass, a.err = d.breaker.AllowAt(now); a.err != nil {
+			a.refused()
+			return pass, false
 		}
 	}
 	if d.bulkhead == nil {
-		return pass, nil
+		return pass, true
 	}
 	var free bool
 	if a.permit, free = d.bulkhead.TryAcquire(); free { // the usual case needs no context that can be waited for
-		return pass, nil
+		return pass, true
 	}
 	if a.hedge { // it must not stand in a queue behind what it is to overtake
-		err = bulkhead.ErrFull
+		a.err = bulkhead.ErrFull
 	} else {
-		a.permit, err = d.bulkhead.Acquire(&a.context)
+		a.permit, a.err = d.bulkhead.Acquire(&a.context)
 		a.began = a.call().since() // it waited
 	}
-	if err != nil {
+	if a.err != nil {
 		pass.DoneAt(now, comporta.Outcome{Result: comporta.ResultAbandoned})
-		return pass, a.refused(err)
+		a.refused()
+		return pass, false
 	}
-	return pass, nil
+	return pass, true
 }
 
 // refused tells that something local held the attempt back.
-func (a *attempt) refused(err error) error {
+func (a *attempt) refused() {
 	c := a.call()
 	a.over = a.began
 	if trace := c.transport.client.config.Trace.Refused; trace != nil {
-		trace(c.destination.name, err)
+		trace(c.destination.name, a.err)
 	}
-	return err
 }
 
 // goes counts an attempt that goes out, in the caller's goroutine.

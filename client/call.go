@@ -127,16 +127,15 @@ func (c *call) send(a *attempt, body io.ReadCloser) (*attempt, retry.Sign, error
 		return nil, retry.Sign{}, context.DeadlineExceeded
 	}
 	a.prepare(c, now, share, body)
-	pass, err := a.enter(now)
-	if err != nil {
+	var s retry.Sign
+	pass, entered := a.enter(now)
+	if !entered {
 		closeBody(&a.req)
-		a.err = err
 		c.takeBack()
-		s := a.fault()
+		s = a.fault()
 		return a, s, nil
 	}
 	a.goes()
-	var s retry.Sign
 	if c.mayHedge() {
 		a, s = c.race(a, pass)
 	} else {

@@ -31,9 +31,17 @@
 // of package bytes and strings.
 //
 // An attempt may take 60 % of the time that is left, from name look-up to the
-// response's head; after that the body has until Config.Policy.Total, or until
+// response's head; a request that cannot be repeated once it has a connection may
+// take all of it then. After that the body has until Config.Policy.Total, or until
 // the caller's context ends if Config.Streaming is set. Read bodies to the end or
 // close them, as with net/http.
+//
+// A failure in JSON is read for its word on repeating, up to 16 KiB and for 100 ms
+// at most; the caller gets the whole body all the same. One in a coding that the
+// caller asked for (Accept-Encoding) is not looked into.
+//
+// A redirect that http.Client follows continues the operation: its time, its key,
+// its repeats and its report.
 //
 // The transport below must honour the request's context, as http.Transport does;
 // nothing else can interrupt it.

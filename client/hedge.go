@@ -73,11 +73,12 @@ func (c *call) second() (*attempt, breaker.Permit) {
 	}
 	a := &attempt{hedge: true}
 	a.prepare(c, now, share, nil)
-	pass, err := a.enter(now)
-	if err != nil {
+	pass, entered := a.enter(now)
+	if !entered {
 		return nil, breaker.Permit{}
 	}
 	if a.paid = c.op.Budget.Withdraw(); a.paid {
+		var err error
 		if a.req.Body, err = c.again(); err == nil {
 			a.goes()
 			c.hedges++

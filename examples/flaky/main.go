@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,9 +13,14 @@ import (
 	"github.com/comporta/comporta/client"
 )
 
-func main() { run(os.Stdout) }
+func main() {
+	if err := run(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "flaky:", err)
+		os.Exit(1)
+	}
+}
 
-func run(out io.Writer) {
+func run(out io.Writer) error {
 	var calls atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if calls.Add(1)%2 == 1 || r.URL.Path == "/down" {
@@ -27,7 +31,7 @@ func run(out io.Writer) {
 	defer other.Close()
 	envelope, err := client.New(client.Config{})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	for _, state := range []string{"flaky", "down"} {
 		served := serve(http.DefaultClient, 10, other.URL+"/"+state)
@@ -35,13 +39,15 @@ func run(out io.Writer) {
 		served = serve(envelope.HTTP(nil), 1, other.URL+"/"+state) // it repeats, so the caller does not
 		fmt.Fprintf(out, "%-5s  envelope  %2d of 30 orders served with %3d calls\n", state, served, calls.Swap(0))
 	}
+	return nil
 }
 
 // serve handles 30 orders, with up to so many tries of its own for each.
 func serve(c *http.Client, tries int, url string) (served int) {
 	for range 30 {
 		for range tries {
-			if resp, err := c.Get(url); err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK {
+			resp, err := c.Get(url) //nolint:noctx // as one writes it first
+			if err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK {
 				served++
 				break
 			}

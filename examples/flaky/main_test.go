@@ -9,7 +9,9 @@ import (
 // The example promises what it prints.
 func TestRun(t *testing.T) {
 	var out strings.Builder
-	run(&out)
+	if err := run(&out); err != nil {
+		t.Fatal(err)
+	}
 	for _, line := range []string{
 		`flaky +loop +30 of 30 orders served with +60 calls`,
 		`flaky +envelope +30 of 30 orders served with +60 calls`,
