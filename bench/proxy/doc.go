@@ -24,9 +24,9 @@
 // Three tables: GET of 1 KiB, POST of 10 KiB, and refusals. "Whole gate" is
 // `comporta serve` with identity, repeats (the house is held half full, so that
 // every body is digested), a rate limit, admission and metrics; the access log is
-// off. "No gate" is the package proxy under net/http alone. A refusal is that of a
-// house that is full: decided, booked, ticketed. nginx and net/http answer the same
-// bytes without any decision.
+// off. "No gate" is the packages front and proxy, without anything between them. A
+// refusal is that of a house that is full: decided, booked, ticketed. nginx and
+// net/http answer the same bytes without any decision.
 //
 // The program closes with one line per target:
 //

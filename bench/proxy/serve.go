@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/comporta/comporta/front"
 	"github.com/comporta/comporta/proxy"
 )
 
@@ -59,7 +62,7 @@ func serve(args []string) error {
 		if err != nil {
 			return err
 		}
-		return listenHTTP(*listen, p)
+		return listenFront(*listen, p)
 	case roleRefuse:
 		h, err := refuse(*answer)
 		if err != nil {
@@ -73,6 +76,19 @@ func serve(args []string) error {
 
 func listenHTTP(addr string, h http.Handler) error {
 	return (&http.Server{Addr: addr, Handler: h}).ListenAndServe() //nolint:gosec // only wrk calls
+}
+
+// listenFront is what the gateway listens with.
+func listenFront(addr string, h http.Handler) error {
+	s, err := front.New(front.Config{Handler: h})
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return err
+	}
+	return s.Serve(l)
 }
 
 // orders is the service's answer, and holdPath the path where it gives none:
