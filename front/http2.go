@@ -22,6 +22,10 @@ type http2 struct {
 // maxStreams bounds what one connection may ask at once.
 const maxStreams = 250
 
+// maxFrame bounds a frame, in octets. It is the least that there is, and what clients
+// send unless they are told that more is welcome; a connection holds one in memory.
+const maxFrame = 16 << 10
+
 func newHTTP2(c *Config) *http2 {
 	h := &http2{conns: make(chan net.Conn), closed: make(chan struct{})}
 	h.server = &http.Server{
@@ -30,7 +34,9 @@ func newHTTP2(c *Config) *http2 {
 		BaseContext: func(net.Listener) context.Context { return c.BaseContext },
 		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // anybody can break a connection
 		Protocols:   new(http.Protocols),
-		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: c.Limits.WriteStall},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, WriteByteTimeout: c.Limits.WriteStall,
+		},
 	}
 	h.server.Protocols.SetHTTP2(true)
 	h.server.Protocols.SetUnencryptedHTTP2(c.H2C)
