@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -78,9 +79,9 @@ func listenHTTP(addr string, h http.Handler) error {
 	return (&http.Server{Addr: addr, Handler: h}).ListenAndServe() //nolint:gosec // only wrk calls
 }
 
-// listenFront is what the gateway listens with.
+// listenFront is what the gateway listens with, and its limits.
 func listenFront(addr string, h http.Handler) error {
-	s, err := front.New(front.Config{Handler: h})
+	s, err := front.New(front.Config{Handler: h, Limits: front.Limits{HeaderTimeout: 5 * time.Second, Idle: 2 * time.Minute, WriteStall: 30 * time.Second}})
 	if err != nil {
 		return err
 	}

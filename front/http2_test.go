@@ -165,3 +165,39 @@ func TestConnectionFieldsInHTTP2(t *testing.T) {
 		}
 	}
 }
+
+// cases/proxy.md E 41: the end is said by GOAWAY, and what runs then is answered.
+func TestCase_Proxy_E41_GoAway(t *testing.T) {
+	release, arrived := make(chan struct{}), make(chan struct{})
+	h := open(t, Config{H2C: true, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(arrived)
+		<-release
+	})})
+	c := h.dial(t)
+	preface2(c)
+	_, _ = c.Write(frame(nil, frameHeaders, endStream|endHeaders, 1, requestBlock))
+	<-arrived
+	done := make(chan error, 1)
+	go func() { done <- h.Shutdown(t.Context()) }()
+	goaway := false
+	for r := bufio.NewReader(c); ; {
+		kind, stream, payload, err := readFrame(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kind == frameGoAway && !goaway {
+			goaway = true
+			close(release)
+		}
+		if kind == frameHeaders && stream == 1 {
+			if !goaway || payload[0] != 0x88 { // :status 200
+				t.Errorf("%t %q", goaway, payload)
+			}
+			break
+		}
+	}
+	_ = c.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
