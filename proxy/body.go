@@ -77,6 +77,9 @@ func (b *callerBody) Read(p []byte) (int, error) {
 		b.fault = err
 	}
 	b.idle.Broadcast()
+	if b.over {
+		return 0, errHandlerReturned // whoever reads has no business with the request any more
+	}
 	return n, err
 }
 
@@ -154,16 +157,17 @@ func (b *callerBody) unread() bool {
 
 // end keeps the transport from reading on, and breaks off a read that is under
 // way: an upstream that answers early leaves one behind, and neither the answer
-// nor the server may be kept waiting by it.
-func (b *callerBody) end(w http.ResponseWriter) {
+// nor the server may be kept waiting by it. It reports whether nothing reads any
+// more: a read of what is no connection of net/http ends when its owner closes it.
+func (b *callerBody) end(w http.ResponseWriter) (quiet bool) {
 	if b == nil {
-		return
+		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over = true
 	if b.ended {
-		return
+		return true
 	}
 	rc := http.NewResponseController(w)
 	// The answer first: the caller may be waiting for it before it sends more. A stream
@@ -172,9 +176,10 @@ func (b *callerBody) end(w http.ResponseWriter) {
 		_ = rc.Flush()
 	}
 	if rc.SetReadDeadline(time.Unix(1, 0)) != nil {
-		return // not a connection of net/http: the read ends when its owner closes it
+		return !b.reading
 	}
 	for b.reading {
 		b.idle.Wait()
 	}
+	return true
 }

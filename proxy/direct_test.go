@@ -129,6 +129,28 @@ func (c *closing) Write(p []byte) (int, error) {
 	return c.ResponseRecorder.Write(p)
 }
 
+// A server that cannot end reading does not keep the answer waiting.
+func TestEarlyAnswerWithoutDeadlines(t *testing.T) {
+	up, _ := talking(t, func(conn net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 413 Large\r\nContent-Length: 2\r\n\r\nno")
+		}
+	})
+	p := newProxy(t, &notes{}, up)
+	closed := make(chan struct{})
+	body := readerFunc(func([]byte) (int, error) {
+		<-closed
+		return 0, io.ErrClosedPipe
+	})
+	r := httptest.NewRequest(http.MethodPost, "/", body)
+	r.ContentLength = -1
+	w, cut := call(p, r) // a recorder knows no deadlines
+	if w.Code != 413 || w.Body.String() != "no" || cut {
+		t.Errorf("%d %q, cut %v", w.Code, w.Body, cut)
+	}
+	close(closed)
+}
+
 // cases/proxy.md A 16, CVE-2024-24791: a final answer where leave to send the body
 // was asked ends the connection, and the body is never sent; leave that comes lets it
 // flow, and silence does after a second.

@@ -33,8 +33,10 @@ type exchange struct {
 	informed bool
 	header   http.Header // to send, but for the deadline
 
-	up   *upstream // of the try under way, which it counts until release
-	link link      // of the try under way; nil without one
+	up *upstream // of the try under way, which it counts until release
+
+	mu   sync.Mutex // guards link against those who read the caller's body
+	link link       // of the try under way; nil without one
 
 	direct  direct
 	transit *transit // nil while only direct tries were made
@@ -81,7 +83,7 @@ func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 // request or writer from here on.
 func (x *exchange) end() {
 	x.release()
-	x.body.end(x.w)
+	_ = x.body.end(x.w) // a read that goes on hears of it when it returns
 	if x.payload != nil {
 		payloads.Put(x.payload)
 		x.payload = nil
@@ -106,9 +108,18 @@ func (x *exchange) closeUnlessRead() {
 
 // awaitCaller is told by the caller's body when it waits.
 func (x *exchange) awaitCaller(on bool) {
-	if x.link != nil {
-		x.link.awaitCaller(on)
+	x.mu.Lock()
+	l := x.link
+	x.mu.Unlock()
+	if l != nil {
+		l.awaitCaller(on)
 	}
+}
+
+func (x *exchange) setLink(l link) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.link = l
 }
 
 // release ends the try under way.
@@ -117,7 +128,7 @@ func (x *exchange) release() {
 		return
 	}
 	x.link.end()
-	x.link = nil
+	x.setLink(nil)
 	x.up.inFlight.Add(-1)
 	x.up = nil
 }
@@ -189,14 +200,15 @@ func unavailable(wait time.Duration) *failure {
 func (x *exchange) try(up *upstream, now time.Time) (answer, error) {
 	x.up = up
 	up.inFlight.Add(1)
-	x.link = &x.direct
-	if up.transport != nil {
-		if x.transit == nil {
-			x.transit = &transit{x: x}
-		}
-		x.link = x.transit
+	if up.transport == nil {
+		x.setLink(&x.direct)
+		return x.direct.ask(now)
 	}
-	return x.link.ask(now)
+	if x.transit == nil {
+		x.transit = &transit{x: x}
+	}
+	x.setLink(x.transit)
+	return x.transit.ask(now)
 }
 
 // final reports whether a status can end an exchange. HTTP/2 takes any number for a

@@ -12,9 +12,11 @@ import (
 
 // upload is a body on its way to an upstream that may answer before it has all of
 // it. It is the one thing that needs a goroutine: nobody can wait for a caller and
-// for an upstream at once. Who started it waits for it in endUpload.
+// for an upstream at once. Who started it waits for it in endUpload, where a server
+// lets its reads be ended.
 type upload struct {
 	d    *direct
+	conn *h1.Conn
 	done chan struct{}
 	err  error // why it was not sent whole; to be read after done
 }
@@ -27,7 +29,7 @@ var uploads = sync.Pool{New: func() any { b := make([]byte, h1.ChunkRoom+uploadS
 // startUpload lets the body flow. It sets settled.
 func (d *direct) startUpload() {
 	x := d.x
-	u := &upload{d: d, done: make(chan struct{})}
+	u := &upload{d: d, conn: d.conn, done: make(chan struct{})}
 	d.upload = u
 	d.conn.BeginStream()
 	d.settled = x.body.attend(x.in.Context(), x.w)
@@ -76,9 +78,9 @@ func (u *upload) run() error {
 // pass sends n bytes that stand behind the room for the head of a chunk.
 func (u *upload) pass(p []byte, n int, chunked bool) error {
 	if chunked {
-		return u.d.conn.Stream(h1.Chunk(p, n))
+		return u.conn.Stream(h1.Chunk(p, n))
 	}
-	return u.d.conn.Stream(p[h1.ChunkRoom : h1.ChunkRoom+n])
+	return u.conn.Stream(p[h1.ChunkRoom : h1.ChunkRoom+n])
 }
 
 // finish sends what follows the last byte.
@@ -91,7 +93,7 @@ func (u *upload) finish(p []byte, chunked bool) error {
 		u.d.x.body.blame(err)
 		return err
 	}
-	if u.d.conn.Stream(last) != nil {
+	if u.conn.Stream(last) != nil {
 		return errUpstreamBroke
 	}
 	return nil
@@ -117,7 +119,9 @@ func (d *direct) endUpload() {
 	case <-u.done:
 	default:
 		d.conn.Interrupt()
-		d.x.body.end(d.x.w)
+		if !d.x.body.end(d.x.w) {
+			return // it ends when the body's owner closes it, and finds the connection closed
+		}
 		<-u.done
 	}
 	if u.err == nil && d.conn != nil {
