@@ -364,3 +364,30 @@ func TestReloadKeepsUpstreams(t *testing.T) {
 		t.Errorf("%d connections after a change", got)
 	}
 }
+
+// A check speaks what its upstream speaks.
+func TestHealthChecksSpeakHTTP2(t *testing.T) {
+	seen := make(chan int, 100)
+	up := service(t, func(_ http.ResponseWriter, r *http.Request) { seen <- r.ProtoMajor })
+	p, err := proxy.New(proxy.Config{
+		Upstreams: []*url.URL{address(t, strings.Replace(up, "http:", "h2c:", 1))},
+		Health:    &proxy.Health{Path: "/healthz", Interval: 10 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	for range 4 {
+		if proto := <-seen; proto != 2 {
+			t.Errorf("HTTP/%d", proto)
+		}
+	}
+	cancel()
+	running.Wait()
+	if st := p.StatsAt(time.Now()).Upstreams[0]; !st.Healthy {
+		t.Errorf("%+v", st)
+	}
+}
