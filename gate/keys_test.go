@@ -765,3 +765,37 @@ func TestPolicyWithoutAKeeperIsAnError(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A request under a key stands in the queue like any other, and claims when it is in.
+func TestKeyedRequestsQueue(t *testing.T) {
+	var s shop
+	inBubbleOf(t, func() gate.Config {
+		k, err := idempotency.New(idempotency.Config{Store: memstore.New(memstore.Config{})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := static(1, 10*time.Second)
+		c.Idempotency = gate.Idempotency{Keeper: k, Other: &idempotency.Policy{}}
+		return c
+	}, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(2 * time.Second)
+		s.ServeHTTP(w, r)
+	}, func(t *testing.T, h *house) {
+		var all sync.WaitGroup
+		for i := range 2 {
+			all.Go(func() {
+				if a := h.post("/orders", strconv.Itoa(i), "x"); a.status != 201 || a.replayed() {
+					t.Errorf("%+v", a)
+				}
+			})
+			synctest.Wait()
+		}
+		if st := h.gate.StatsAt(time.Now()); st.Inflight != 1 || st.Waiting != 1 {
+			t.Errorf("%d in flight, %d waiting", st.Inflight, st.Waiting)
+		}
+		all.Wait()
+		if s.orders.Load() != 2 {
+			t.Errorf("%d orders", s.orders.Load())
+		}
+	})
+}

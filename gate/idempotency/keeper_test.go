@@ -350,3 +350,27 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
+
+// Those who stand by are bounded, for a key and in all.
+func TestWaitersAreBounded(t *testing.T) {
+	f := newFlights()
+	in := 0
+	for i := range uint64(2 * MaxWaiters / MaxWaitersKey) {
+		for range MaxWaitersKey + 1 {
+			if _, err := f.join(nameOf(i)); err == nil {
+				in++
+			}
+		}
+	}
+	if in != MaxWaiters {
+		t.Errorf("%d stand by", in)
+	}
+	for i := range uint64(MaxWaiters / MaxWaitersKey) {
+		for range MaxWaitersKey {
+			f.leave(nameOf(i))
+		}
+	}
+	if f.waiting != 0 || len(f.waiters) != 0 {
+		t.Errorf("%d of %d are left", f.waiting, len(f.waiters))
+	}
+}

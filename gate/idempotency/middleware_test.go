@@ -324,3 +324,26 @@ func TestDetach(t *testing.T) {
 		release()
 	})
 }
+
+// A client that has left does not end the work: what is written on is recorded.
+func TestRecorderGoesOnWithoutItsClient(t *testing.T) {
+	ended := false
+	rec := idempotency.NewRecorder(broken{httptest.NewRecorder()}, 100, func(complete bool) { ended = complete })
+	for _, piece := range []string{"one ", "two ", "three"} {
+		if n, err := io.WriteString(rec, piece); n != len(piece) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if err := http.NewResponseController(rec).Flush(); err != nil {
+			t.Error(err)
+		}
+	}
+	rec.Close(true)
+	if a := rec.Answer(); !ended || string(a.Body) != "one two three" || a.Status != 200 {
+		t.Errorf("%v, %+v", ended, a)
+	}
+}
+
+// broken is the writer of a client that has left.
+type broken struct{ *httptest.ResponseRecorder }
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
