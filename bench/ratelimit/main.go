@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/comporta/comporta/bench/internal/measure"
+	"github.com/comporta/comporta/gate/ratelimit"
 )
 
 func main() {
@@ -52,8 +55,8 @@ func run(args []string, out, complaints io.Writer) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if o.rounds < 1 || o.round <= 0 || o.keys < 100 || o.cold < 100 || o.callers < 1 || o.runs < 1 || o.run <= 0 {
-		fmt.Fprintf(complaints, "%s: rounds, round, callers, runs and run must be above 0, keys and cold at least 100\n", program)
+	if o.rounds < 1 || o.round <= 0 || o.keys < ratelimit.MinKeys || o.cold < hotKeys || o.callers < 1 || o.runs < 1 || o.run <= 0 {
+		fmt.Fprintf(complaints, "%s: rounds, round, callers, runs and run must be above 0, keys at least %d and cold %d\n", program, ratelimit.MinKeys, hotKeys)
 		return 2
 	}
 	if o.rounds < quotable {
@@ -92,13 +95,15 @@ func measured(o *options) (*result, error) {
 	if err := measure.All(o.rounds, o.round, nil, r.local); err != nil {
 		return nil, err
 	}
-	server, err := startRedis()
+	// From here on an interrupt ends the server, and with it all that asks it: none
+	// of it stays behind.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	server, err := startRedis(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer server.stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	if r.hot, err = redisPairs(ctx, server.addr, o.callers, "hot", namesOf(hotKeys), hotRate); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ type redisServer struct {
 	cmd             *exec.Cmd
 }
 
-func startRedis() (*redisServer, error) {
+func startRedis(ctx context.Context) (*redisServer, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("%w: install redis-server", err)
 	}
@@ -29,7 +29,7 @@ func startRedis() (*redisServer, error) {
 		return nil, err
 	}
 	s := &redisServer{addr: addr, directory: directory}
-	s.cmd = exec.CommandContext(context.Background(), "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", directory) //nolint:gosec // both are of our making
+	s.cmd = exec.CommandContext(ctx, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", directory) //nolint:gosec // both are of our making
 	if err := s.cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(directory))
 	}
