@@ -102,7 +102,7 @@ func TestCase_Storm_S7_ObedienceIsMonotone(t *testing.T) {
 	last := math.Inf(1)
 	for _, obey := range []float64{0, 0.5, 1} {
 		s := Incident()
-		s.Demand, s.Length, s.Obey = 20, 35*time.Minute, obey
+		s.Demand, s.Length, s.Obey = 15, 33*time.Minute, obey
 		peak := played(t, s, "ours", 1).PeakX
 		if peak > last {
 			t.Errorf("%.0f %% obey: a peak of %vx, above the %vx of fewer", 100*obey, peak, last)
@@ -135,7 +135,7 @@ func TestCase_Storm_S12_ReplayCollectsLateWork(t *testing.T) {
 // Two runs are equal to the last bit, the gate's own tables included.
 func TestCase_Storm_S21_Determinism(t *testing.T) {
 	s := Incident()
-	s.Demand, s.Length = 2, 40*time.Minute
+	s.Demand, s.Length = 1, 35*time.Minute
 	for _, d := range Defences() {
 		a, b := played(t, s, d.Name, 3), played(t, s, d.Name, 3)
 		a.WallS, b.WallS = 0, 0
