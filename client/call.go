@@ -36,6 +36,7 @@ type call struct {
 	reason           retry.Reason
 	announced        bool // the caller's own header says which attempt this is
 	paid             bool // a token of the budget was taken for the attempt that comes
+	asked            bool // a Check took its question to the server for it
 
 	first attempt // part of the call, so that success costs one allocation for both
 }
@@ -181,7 +182,7 @@ func (c *call) decide(a *attempt, s retry.Sign) retry.Decision {
 	c.op.Over = c.caller.Context().Err() != nil
 	c.op.Blocked = c.destination.blockedAt(now)
 	d := c.policy.DecideAt(now, &c.op, s, client.config.Rand())
-	c.paid = d.Again
+	c.paid, c.asked = d.Again, false
 	if !d.RetryAt.IsZero() {
 		c.troubled().retryAt = d.RetryAt
 	}
@@ -206,8 +207,7 @@ func (c *call) pause(a *attempt, d retry.Decision) (io.ReadCloser, error) {
 		return nil, operation.Ended(ctx, last)
 	}
 	if d.Ask {
-		// From here on the token is spent: the question reached the server, if not
-		// the repeat.
+		c.asked = true
 		done, reason := retry.Ask(ctx, c.op.Deadline, c.risk.check)
 		if done {
 			reason = retry.ReasonDone
@@ -288,12 +288,13 @@ func (c *call) settle(a *attempt) {
 	}
 }
 
-// takeBack returns the token of a repeat that was not made.
+// takeBack returns the token of a repeat that was not made. The question of a Check
+// was a call too, and keeps it.
 func (c *call) takeBack() {
-	if c.paid {
-		c.paid = false
+	if c.paid && !c.asked {
 		c.op.Budget.Refund()
 	}
+	c.paid = false
 }
 
 func errOr(err, otherwise error) error {

@@ -115,6 +115,18 @@ func TestCase_Client_D11_TheQuestionIsPaidFor(t *testing.T) {
 			b.t.Errorf("%v tokens, want 9", level)
 		}
 	})
+	run(t, client.Config{}, status(503), func(b *bench) { // also if no time is left for the repeat
+		ctx := client.WithCheck(b.t.Context(), func(ctx context.Context) (retry.Fate, error) {
+			<-ctx.Done()
+			return retry.FateNotDone, nil
+		})
+		if _, _, err := b.do(request(b.t, ctx, "POST", nil)); err == nil {
+			b.t.Error("repeated after the deadline")
+		}
+		if level := b.client.Budgets().Of("service").Level(); level != 9 {
+			b.t.Errorf("%v tokens, want 9", level)
+		}
+	})
 }
 
 // An operation that something local refused made no attempt.

@@ -27,6 +27,7 @@ type call struct {
 	policy      retry.Policy
 	op          retry.Operation
 	paid        bool // a token of the budget was taken for the attempt that comes
+	question    bool // a Check was asked for it
 	bound       bool // every attempt ends within the operation's time: not a stream
 
 	versioned bool   // the caller says its version itself
@@ -138,6 +139,7 @@ func (c *call) again(a *attempt, err error) error {
 		return operation.Ended(c.ctx, err)
 	}
 	if d.Ask {
+		c.question = true
 		done, reason := retry.Ask(c.ctx, c.op.Deadline, c.asked.check)
 		if done {
 			reason = retry.ReasonDone
@@ -162,7 +164,7 @@ func (c *call) decide(s retry.Sign) retry.Decision {
 	c.op.Over = c.ctx.Err() != nil
 	c.op.Blocked = c.destination.blockedAt(now)
 	d := c.policy.DecideAt(now, &c.op, s, config.Rand())
-	c.paid = d.Again
+	c.paid, c.question = d.Again, false
 	if !d.RetryAt.IsZero() {
 		c.report.RetryAt = d.RetryAt
 	}
@@ -180,12 +182,13 @@ func (c *call) settle(a *attempt) {
 	}
 }
 
-// takeBack returns the token of a repeat that was not made.
+// takeBack returns the token of a repeat that was not made. The question of a Check
+// was a call too, and keeps it.
 func (c *call) takeBack() {
-	if c.paid {
-		c.paid = false
+	if c.paid && !c.question {
 		c.op.Budget.Refund()
 	}
+	c.paid = false
 }
 
 // finish tells how the operation came about, and returns the error for the

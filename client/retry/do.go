@@ -117,6 +117,7 @@ type call struct {
 	check  func(context.Context) (Fate, error)
 	op     Operation
 	paid   bool // a token of the budget was taken for the attempt that comes, or runs
+	asked  bool // Check was asked for it
 	began  time.Time
 	first  time.Time // when the first attempt had ended
 	report Report
@@ -152,7 +153,7 @@ func (c *call) run(ctx context.Context, f func(context.Context) error) error {
 		if !d.RetryAt.IsZero() {
 			c.report.RetryAt = d.RetryAt
 		}
-		c.paid = d.Again
+		c.paid, c.asked = d.Again, false
 		if !d.Again {
 			c.report.Reason = d.Reason
 			if d.Reason == ReasonContext {
@@ -167,6 +168,7 @@ func (c *call) run(ctx context.Context, f func(context.Context) error) error {
 			return operation.Ended(ctx, err)
 		}
 		if d.Ask {
+			c.asked = true
 			if done, reason := Ask(ctx, c.op.Deadline, c.check); reason != ReasonNone {
 				c.report.Reason = reason
 				return err
@@ -225,12 +227,13 @@ func (c *call) pay() {
 	}
 }
 
-// takeBack returns the token of a repeat that was not made.
+// takeBack returns the token of a repeat that was not made. The question of Check
+// was a call too, and keeps it.
 func (c *call) takeBack() {
-	if c.paid {
-		c.paid = false
+	if c.paid && !c.asked {
 		c.op.Budget.Refund()
 	}
+	c.paid = false
 }
 
 func (c *call) finish(now time.Time) {
