@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"net/http"
+	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -64,12 +66,27 @@ func TestSuccessAllocations(t *testing.T) {
 	defer cancel()
 	for name, c := range map[string]struct {
 		ctx   context.Context
+		lines int // of the caller's header
 		limit float64
-	}{"deadline": {ctx, 3}, "none": {t.Context(), 8}} {
+	}{
+		"deadline": {ctx, 2, 3}, "none": {t.Context(), 2, 8}, "five lines": {ctx, 5, 3},
+		"twelve lines": {ctx, 12, 5}, // a map of more than eight entries is four pieces and not two
+		"fifty lines":  {ctx, 50, 5},
+	} {
 		req := request(t, c.ctx, "GET")
+		for i := len(req.Header); i < c.lines; i++ {
+			req.Header.Set("X-Line-"+strconv.Itoa(i), "value")
+		}
 		if over := allocations(full, req) - allocations(bare, req); over > c.limit {
 			t.Errorf("%s: %v allocations over bare, want at most %v", name, over, c.limit)
 		}
+	}
+}
+
+// Every call allocates a call: what only some of them need stands elsewhere.
+func TestCallIsSmall(t *testing.T) {
+	if size := reflect.TypeFor[call]().Size(); size > 704 && strconv.IntSize == 64 {
+		t.Errorf("%d bytes, want at most those of the allocator's class of 704", size)
 	}
 }
 

@@ -11,11 +11,8 @@ import (
 	"github.com/comporta/comporta"
 )
 
-// An attempt adds at most maxLines lines, and hardly ever more than inlineLines.
-const (
-	maxLines    = 5
-	inlineLines = 3
-)
+// inlineLines is how many lines most attempts add; a key and a ticket come beside.
+const inlineLines = 3
 
 // maxTicket is the longest Retry-Ticket that is sent back: no gateway reads more.
 const maxTicket = 200
@@ -28,48 +25,59 @@ const maxTicket = 200
 func (a *attempt) header(patience time.Duration) http.Header {
 	c := a.call()
 	callers := c.caller.Header
-	var l lines
-	if v := *c.version; v != "" && !has(callers, comporta.HeaderClientVersion) {
-		l.add(comporta.HeaderClientVersion, v)
+	version := *c.version
+	if has(callers, comporta.HeaderClientVersion) {
+		version = ""
 	}
-	if a.number > 1 || !c.announced {
-		l.add(comporta.HeaderRetryAttempt, strconv.Itoa(int(a.number-1+c.declared)))
+	counts := a.number > 1 || !c.announced
+	ms := patience.Milliseconds()
+	waits := ms < saidPatience(callers)
+	key, ticket := c.minted(), ""
+	if c.trouble != nil {
+		ticket = c.trouble.ticket
 	}
-	if ms := patience.Milliseconds(); ms < saidPatience(callers) {
-		l.add(comporta.HeaderRequestTimeoutMs, timeoutText(max(ms, 1)))
-	}
-	if key := c.minted(); key != "" {
-		l.add(comporta.HeaderIdempotencyKey, key)
-	}
-	if c.trouble != nil && c.trouble.ticket != "" {
-		l.add(comporta.HeaderRetryTicket, c.trouble.ticket)
-	}
-	if l.n == 0 && callers != nil {
+	lines := one(version != "") + one(counts) + one(waits) + one(key != "") + one(ticket != "")
+	if lines == 0 && callers != nil {
 		return callers
 	}
 	// Made at its size and filled once: up to eight lines cost two allocations.
-	h := make(http.Header, len(callers)+l.n)
-	maps.Copy(h, callers)
-	for i := range l.n {
-		if i < inlineLines {
-			a.values[i] = l.values[i]
-			h[l.names[i]] = a.values[i : i+1 : i+1] // no line has room in another's place
-		} else {
-			h[l.names[i]] = []string{l.values[i]}
-		}
+	b := headerBuilder{header: make(http.Header, len(callers)+lines), values: a.values[:0]}
+	maps.Copy(b.header, callers)
+	if version != "" {
+		b.set(comporta.HeaderClientVersion, version)
 	}
-	return h
+	if counts {
+		b.set(comporta.HeaderRetryAttempt, strconv.Itoa(int(a.number-1+c.declared)))
+	}
+	if waits {
+		b.set(comporta.HeaderRequestTimeoutMs, timeoutText(max(ms, 1)))
+	}
+	if key != "" {
+		b.set(comporta.HeaderIdempotencyKey, key)
+	}
+	if ticket != "" {
+		b.set(comporta.HeaderRetryTicket, ticket)
+	}
+	return b.header
 }
 
-// lines are what an attempt adds to the caller's header.
-type lines struct {
-	n             int
-	names, values [maxLines]string
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
-func (l *lines) add(name, value string) {
-	l.names[l.n], l.values[l.n] = name, value
-	l.n++
+// headerBuilder sets lines whose values share one array.
+type headerBuilder struct {
+	header http.Header
+	values []string
+}
+
+func (b *headerBuilder) set(name, value string) {
+	n := len(b.values)
+	b.values = append(b.values, value)
+	b.header[name] = b.values[n : n+1 : n+1] // no line has room in another's place
 }
 
 // saidPatience is what the caller's own header says, in milliseconds; endless
