@@ -159,14 +159,20 @@ func (c *call) read(a *attempt) retry.Sign {
 	if config.Trace.Replayed != nil && h.Get(comporta.HeaderReplayed) == "true" {
 		config.Trace.Replayed(c.destination.name)
 	}
-	if told := h[comporta.HeaderRetryPolicy]; len(told) > 0 && config.Told != nil {
-		config.Told(c.destination.name, told[0])
-	}
+	c.hear(h)
 	if a.resp.StatusCode < 400 {
 		return retry.Sign{OK: true}
 	}
 	c.troubled().ticket = ticketOf(h)
 	return a.complaint()
+}
+
+// hear passes on what a response says of the policy.
+func (c *call) hear(h http.Header) {
+	config := &c.transport.client.config
+	if told := h[comporta.HeaderRetryPolicy]; len(told) > 0 && config.Told != nil {
+		config.Told(c.destination.name, told[0])
+	}
 }
 
 // decide asks the core.
@@ -269,7 +275,7 @@ func (c *call) hand(a *attempt) *http.Response {
 		// The last response of an operation whose time is over can still be read.
 		until = max(c.op.Deadline.Sub(c.began), a.over+c.policy.MinAttempt)
 	case c.transport.timeout > 0:
-		until = c.transport.timeout - c.began.Sub(c.chainBegan())
+		until = max(c.transport.timeout-c.began.Sub(c.chainBegan()), a.over+1) // 0 would be no end
 	}
 	a.context.hand(until)
 	a.inner = resp.Body

@@ -103,6 +103,9 @@ func (a *attempt) decisive() bool {
 // that with the word, or with an answer at all, or the later.
 func (c *call) together(a, b *attempt) (*attempt, retry.Sign) {
 	if b.decisive() {
+		if a.resp != nil {
+			c.hear(a.resp.Header)
+		}
 		a.discard()
 		return b, c.read(b)
 	}

@@ -71,6 +71,25 @@ func TestHedgeKeepsTheServersWord(t *testing.T) {
 	}
 }
 
+// The switch is heard from an answer that does not count, too.
+func TestHedgeHearsTheSwitch(t *testing.T) {
+	var told []string
+	config := client.Config{Hedge: client.Hedge{After: 200 * time.Millisecond}, Told: func(_, policy string) { told = append(told, policy) }}
+	server := func(n int, w http.ResponseWriter, _ *http.Request) {
+		<-time.After(time.Second)
+		if n == 1 {
+			reply(w, 503, "busy", "Retry-Policy", "max=1;ttl=600")
+			return
+		}
+		reply(w, 200, "answer")
+	}
+	run(t, config, server, func(b *bench) {
+		if _, body, err := b.get(); err != nil || body != "answer" || len(told) != 1 || told[0] != "max=1;ttl=600" {
+			b.t.Errorf("%q %v, told %q", body, err, told)
+		}
+	})
+}
+
 // A nested call makes one attempt: no repeat, and no hedge either.
 func TestNestedIsNotHedged(t *testing.T) {
 	slow := func(_ int, w http.ResponseWriter, _ *http.Request) {
