@@ -251,6 +251,23 @@ func TestUnaskedUpgrade(t *testing.T) {
 	}
 }
 
+// What a connection carries that has been switched is no HTTP: nobody's request may
+// go there.
+func TestSwitchedConnectionIsNotUsedAgain(t *testing.T) {
+	up, requests := scripted(t,
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
+	base, _ := front(t, nil, up)
+	for range 3 {
+		if res, body := get(t, base); res.StatusCode != http.StatusBadGateway {
+			t.Errorf("%s %q", res.Status, body)
+		}
+	}
+	if n := requests.Load(); n != 3 {
+		t.Errorf("%d requests reached the service", n)
+	}
+}
+
 // A call in both directions over HTTP/2 on both sides, as gRPC makes them.
 func TestBothDirectionsOverH2C(t *testing.T) {
 	up := service(t, func(w http.ResponseWriter, r *http.Request) {
