@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	"log/slog"
-	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +38,7 @@ type Telemetry struct {
 	queueWait, slotWait, decision prometheus.Histogram
 	upstream                      *prometheus.HistogramVec
 	upstreamCodes                 *prometheus.CounterVec
+	answers                       atomic.Pointer[map[string]*answers] // by upstream
 	failovers                     prometheus.Counter
 	reloaded                      prometheus.Gauge
 	keys                          *keyMetrics
@@ -123,20 +122,6 @@ func (t *Telemetry) done(now time.Time, r *comporta.Request, d comporta.Decision
 	t.limited.count(r, &d)
 	if t.log != nil {
 		t.log.write(now, t.gate.Load(), r, &d, &o)
-	}
-}
-
-// Upstream records one try to reach an upstream: its status, or the result of a
-// try that got none. moved says that the request went on elsewhere.
-func (t *Telemetry) Upstream(u *url.URL, result comporta.Result, status int, latency time.Duration, moved bool) {
-	name, code := u.Host, result.String()
-	if status != 0 {
-		code = strconv.Itoa(status)
-		t.upstream.WithLabelValues(name).Observe(latency.Seconds())
-	}
-	t.upstreamCodes.WithLabelValues(name, code).Inc()
-	if moved {
-		t.failovers.Inc()
 	}
 }
 

@@ -1,12 +1,65 @@
 package telemetry
 
 import (
+	"maps"
+	"net/url"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/proxy"
 )
+
+// answers are the series of one upstream that every request needs: to find them by
+// their labels each time costs more than to count.
+type answers struct {
+	latency prometheus.Observer
+	codes   [600]atomic.Pointer[prometheus.Counter] // by status; those that came
+}
+
+// answersOf finds the series of an upstream. There are as many as upstreams were
+// ever configured.
+func (t *Telemetry) answersOf(name string) *answers {
+	for {
+		all := t.answers.Load()
+		if all != nil && (*all)[name] != nil {
+			return (*all)[name]
+		}
+		more := map[string]*answers{name: {latency: t.upstream.WithLabelValues(name)}}
+		if all != nil {
+			maps.Copy(more, *all)
+		}
+		t.answers.CompareAndSwap(all, &more)
+	}
+}
+
+// Upstream records one try to reach an upstream: its status, or the result of a
+// try that got none. moved says that the request went on elsewhere.
+func (t *Telemetry) Upstream(u *url.URL, result comporta.Result, status int, latency time.Duration, moved bool) {
+	if moved {
+		t.failovers.Inc()
+	}
+	if status == 0 {
+		t.upstreamCodes.WithLabelValues(u.Host, result.String()).Inc()
+		return
+	}
+	a := t.answersOf(u.Host)
+	a.latency.Observe(latency.Seconds())
+	if status < 0 || status >= len(a.codes) {
+		t.upstreamCodes.WithLabelValues(u.Host, strconv.Itoa(status)).Inc()
+		return
+	}
+	code := a.codes[status].Load()
+	if code == nil {
+		counter := t.upstreamCodes.WithLabelValues(u.Host, strconv.Itoa(status)) // the same for all who look
+		code = &counter
+		a.codes[status].Store(code)
+	}
+	(*code).Inc()
+}
 
 // upstreamNumber is read from what a proxy knows of an upstream.
 type upstreamNumber struct {
