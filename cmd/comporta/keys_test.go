@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/comporta/comporta/internal/admin"
 )
@@ -201,5 +202,87 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	}
 	if _, err := newApp(file, loaderOf(file), discard(), io.Discard); err == nil || !strings.Contains(err.Error(), "sqlitestore") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A caller who leaves does not end the work: the next one who repeats collects it.
+func TestKeysOfCallersWhoLeave(t *testing.T) {
+	arrived, leave := make(chan struct{}, 1), make(chan struct{})
+	var n atomic.Int64
+	g := start(t, service(t, func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body) // else net/http does not look whether its caller is there
+		arrived <- struct{}{}
+		select {
+		case <-leave:
+		case <-r.Context().Done():
+			t.Error("the work was ended with its caller")
+		}
+		_, _ = io.WriteString(w, "done")
+	}), "store: {engine: memory}\nidempotency: {routes: [other], in_flight: wait}")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url+"/slow", strings.NewReader("apple"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", "k")
+	req.Header.Set("X-Api-Key", "acme-key")
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	if res, err := g.client.Do(req); err == nil {
+		_ = res.Body.Close()
+		t.Fatal(res.Status)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { close(leave) })
+	if status, replayed, body := g.post(t, "/slow", "k"); status != 200 || !replayed || body != "done" || n.Load() != 1 {
+		t.Errorf("%d %v %s, carried out %d times", status, replayed, body, n.Load())
+	}
+	g.idle(t)
+}
+
+// idle waits until no request is in flight.
+func (g *gateway) idle(t *testing.T) {
+	t.Helper()
+	deadline := time.After(patience)
+	for g.status(t).Inflight != 0 {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			t.Fatal("a permit is still held")
+		}
+	}
+}
+
+// At the end of a drain the work for callers who are still there ends, and its keys
+// are in doubt, not free.
+func TestKeysAtTheEndOfADrain(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	up := service(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else net/http does not look whether its caller is there
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	file := filepath.Join(t.TempDir(), "state.db")
+	more := "store: {path: " + file + "}\nidempotency: {routes: [other]}\ndrain: {soft: 100ms, hard: 5s}"
+	g := start(t, up, more)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.post(t, "/slow", "k")
+	}()
+	<-arrived
+	began := time.Now()
+	g.stop()
+	_ = g.mustEnd(t) // that a request was cut off is said, or not
+	<-done
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the drain took %v: the work was not told to end", took)
+	}
+	next := start(t, up, more)
+	if status, _, body := next.post(t, "/slow", "k"); status != 409 || !strings.Contains(body, "idempotency_in_progress") {
+		t.Errorf("%d %s", status, body)
 	}
 }
