@@ -91,9 +91,10 @@ func TestCase_Storm_S7_ObedienceMustPay(t *testing.T) {
 func TestCase_Storm_S8_OursOverSeeds(t *testing.T) {
 	s := Incident()
 	x := play(t, &s, "ours")
-	within(t, x, "recovery_min", 12, 20)
-	within(t, x, "fresh_ok", 0.995, 1)
-	within(t, x, "fresh_worst5", 0.92, 1)
+	within(t, x, "recovery_min", 12, 18)
+	within(t, x, "fresh_ok", 0.999, 1)
+	within(t, x, "fresh_worst5", 0.97, 1)
+	within(t, x, "backlog95_min", 12, 19.2)
 	within(t, x, "waste", 0, 0.02)
 	within(t, x, "duplicates", 0, 0.001)
 	within(t, x, "fresh_before", 0.999, 1)

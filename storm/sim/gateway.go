@@ -77,9 +77,9 @@ type visit struct {
 	r       comporta.Request
 	d       gate.Decision
 	op      uint32
-	id      uint64 // of the operation
-	attempt uint16 // of the operation, so that its client is told only if it still waits
-	since   instant
+	id      uint64  // of the operation
+	attempt uint16  // of the operation, so that its client is told only if it still waits
+	since   instant // of its permit; of its wait, while it stands in the queue
 	ok      bool
 	header  http.Header
 	values  [4][1]string // of the headers, so that a visit makes no garbage
@@ -191,6 +191,7 @@ func (g *gateway) arrive(e *engine, i uint32) {
 	case comporta.ActionAdmit:
 		g.admit(e, ref)
 	case comporta.ActionWait:
+		v.since = e.now
 		g.waiting = append(g.waiting, ref)
 		e.agenda.add(instant(v.d.Waiter().Deadline().Sub(epoch)), evQueue, ref)
 	case comporta.ActionRefuse, comporta.ActionReplay:
@@ -279,7 +280,8 @@ func (g *gateway) ask(e *engine) {
 		switch {
 		case !v.d.AnswerAt(now):
 			kept = append(kept, ref)
-			if original(v) {
+			// Who came with this very event stood behind whoever was served in it.
+			if original(v) && v.since < e.now {
 				originals++
 			}
 		case v.d.Action == comporta.ActionAdmit:
@@ -293,7 +295,8 @@ func (g *gateway) ask(e *engine) {
 		}
 	}
 	g.granted += granted
-	if originals > 0 {
+	// In an attack whoever is believed goes first, whatever he asks.
+	if originals > 0 && jumpers > 0 && g.gate.LevelAt(now) != gate.LevelAttack {
 		g.jumped += jumpers
 	}
 	g.waiting = kept
