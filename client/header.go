@@ -40,9 +40,7 @@ func (a *attempt) header(patience time.Duration) http.Header {
 	if lines == 0 && callers != nil {
 		return callers
 	}
-	// Made at its size and filled once: up to eight lines cost two allocations.
-	b := headerBuilder{header: make(http.Header, len(callers)+lines), values: a.values[:0]}
-	maps.Copy(b.header, callers)
+	b := headerBuilder{header: withRoom(callers, lines), values: a.values[:0]}
 	if version != "" {
 		b.set(comporta.HeaderClientVersion, version)
 	}
@@ -59,6 +57,21 @@ func (a *attempt) header(patience time.Duration) http.Header {
 		b.set(comporta.HeaderRetryTicket, ticket)
 	}
 	return b.header
+}
+
+// smallMap is how many entries the runtime keeps in one piece, which maps.Clone
+// copies as it is.
+const smallMap = 8
+
+// withRoom returns a copy of h for so many lines more. It never grows after that:
+// up to eight lines cost two allocations, and more cost four.
+func withRoom(h http.Header, lines int) http.Header {
+	if h != nil && len(h)+lines <= smallMap {
+		return maps.Clone(h)
+	}
+	wide := make(http.Header, len(h)+lines)
+	maps.Copy(wide, h)
+	return wide
 }
 
 func one(yes bool) int {
