@@ -15,7 +15,8 @@
 //   - a Retry-After beyond the deadline of the call
 //
 // The overhead of a call that succeeds is measured with a transport in memory,
-// against a plain http.Client, in rounds; a figure is the minimum of the rounds.
+// against a plain http.Client, in rounds; a figure is the minimum of the rounds. The
+// request has two header lines; in a row of its own it has twelve.
 //
 // The program prints two tables and closes with one line per target:
 //
