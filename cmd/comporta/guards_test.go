@@ -76,7 +76,10 @@ func TestHealthAndRetries(t *testing.T) {
 		}
 	})
 	second := service(t, fine)
-	section := "{urls: [" + first + ", " + second + "], breaker: off, health: {path: /healthz, interval: 100ms, timeout: 100ms, unhealthy: 1}, retries: {budget: 1}}"
+	// Six bad checks and a long way back, so that a busy machine makes nobody ill, and
+	// nobody whole.
+	section := "{urls: [" + first + ", " + second + "], breaker: off, slow_start: 1h, " +
+		"health: {path: /healthz, interval: 500ms, timeout: 500ms, unhealthy: 6, healthy: 1}, retries: {budget: 1}}"
 	g := start(t, section, "")
 	name := `{upstream="` + strings.TrimPrefix(first, "http://") + `"}`
 	retried := `comporta_upstream_retries_total{upstream="` + strings.TrimPrefix(second, "http://") + `"}`
