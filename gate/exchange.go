@@ -300,6 +300,15 @@ func (c *hijackedConn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite ends the outgoing direction, where the connection can do so: an
+// upgraded connection is closed one direction at a time.
+func (c *hijackedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 func (x *exchange) toStream(now time.Time) {
 	if !x.stream && !x.finished {
 		x.stream = x.d.StreamAt(now)

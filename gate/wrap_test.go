@@ -3,6 +3,7 @@ package gate_test
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -111,5 +112,44 @@ func TestPollIsExact(t *testing.T) {
 	})
 	if counts[comporta.KindOriginal] != 4 || counts[comporta.KindPoll] != 4*49 {
 		t.Errorf("counts %v, want 4 originals and %d polls", counts, 4*49)
+	}
+}
+
+// A service that has said all it has to say to an upgraded connection still hears
+// the client.
+func TestHalfOfAHijackedConnection(t *testing.T) {
+	heard := make(chan string, 1)
+	g, err := gate.New(gate.Config{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\nbye")
+		if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		b, _ := io.ReadAll(conn)
+		heard <- string(b)
+	})))
+	defer s.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+	if b, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(b), "\r\n\r\nbye") {
+		t.Errorf("%q, %v", b, err)
+	}
+	_, _ = io.WriteString(conn, "last word")
+	_ = conn.(*net.TCPConn).CloseWrite()
+	if said := <-heard; said != "last word" {
+		t.Errorf("the service heard %q", said)
 	}
 }
