@@ -77,9 +77,10 @@ func (g *Gate) compileKeys(c *Config) error {
 }
 
 // policyOf is the policy for the request's key; nil: it is the service's affair.
-// What is safe is done as often as it is asked.
+// What is safe is done as often as it is asked. An Upgrade header changes nothing:
+// many clients offer h2c on every request, and upgrades that are meant use GET.
 func (k *keyed) policyOf(r *comporta.Request) *idempotency.Policy {
-	if k == nil || r.Safe() || r.IdempotencyKey == "" || len(r.Header["Upgrade"]) > 0 {
+	if k == nil || r.Safe() || r.IdempotencyKey == "" {
 		return nil
 	}
 	return k.policies[r.Route]

@@ -198,6 +198,51 @@ func TestCase_Events_E42_MissingAndInvalidKeys(t *testing.T) {
 	k.counts.wants(t, idempotency.KeyInvalid, 5)
 }
 
+// Many clients offer h2c on every request: that must not switch keys off.
+func TestUpgradeHeadersDoNotSwitchKeysOff(t *testing.T) {
+	var s shop
+	k := keyed{policy: idempotency.Policy{Require: true}}
+	k.run(t, s.ServeHTTP, func(t *testing.T, h *house) {
+		h.post("/orders", "k", "x")
+		for _, header := range [][]string{
+			{"Upgrade", "h2c"},
+			{"Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "Http2-Settings", "AAMAAABk"},
+			{"Upgrade", "websocket", "Connection", "Upgrade"},
+		} {
+			if a := h.post("/orders", "k", "x", header...); !a.replayed() || a.status != 201 {
+				t.Errorf("%v: %+v", header, a)
+			}
+			a := h.ask(t.Context(), "POST", "/orders", header...)
+			a.wants(t, 400, comporta.IdempotencyKeyMissing)
+		}
+	})
+	k.counts.wants(t, idempotency.Executed, 1)
+}
+
+// What is said on a connection that was taken over cannot be replayed.
+func TestTakenOverConnectionLeavesItsKeyInDoubt(t *testing.T) {
+	k := keyed{}
+	k.run(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\nbye")
+		_ = conn.Close()
+	}, func(t *testing.T, h *house) {
+		if a := h.post("/talk", "k", "x", "Connection", "Upgrade", "Upgrade", "talk"); a.status != 101 || a.body != "bye" {
+			t.Fatalf("%+v", a)
+		}
+		a := h.post("/talk", "k", "x", "Connection", "Upgrade", "Upgrade", "talk")
+		a.wants(t, 409, comporta.IdempotencyInProgress)
+		time.Sleep(idempotency.DefaultLease)
+		a = h.post("/talk", "k", "x", "Connection", "Upgrade", "Upgrade", "talk")
+		a.wants(t, 409, comporta.IdempotencyOutcomeUnknown)
+	})
+	k.counts.wants(t, idempotency.Doubted, 1)
+}
+
 func TestCase_Proxy_F36_InFlightIsAConflict(t *testing.T) {
 	var s shop
 	k := keyed{}

@@ -17,14 +17,19 @@ import (
 
 // post sends a request under a key and returns status, whether it was replayed, and
 // the body.
-func (g *gateway) post(t *testing.T, path, key string) (status int, replayed bool, body string) {
+func (g *gateway) post(t *testing.T, path, key string, header ...string) (status int, replayed bool, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, g.url+path, strings.NewReader("apple"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Idempotency-Key", key)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
 	req.Header.Set("X-Api-Key", "acme-key")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	res, err := g.client.Do(req)
 	if err != nil {
 		return 0, false, err.Error()
@@ -122,6 +127,25 @@ func TestKeysCommandWithoutKeys(t *testing.T) {
 	g := start(t, service(t, fine), "")
 	if got := g.command(t, 1, "keys"); !strings.Contains(got, "idempotency.routes is empty") {
 		t.Errorf("%s", got)
+	}
+}
+
+// Many clients offer h2c on every request; their keys count like those of others.
+func TestKeysOfClientsThatOfferHTTP2(t *testing.T) {
+	var n atomic.Int64
+	g := start(t, service(t, orders(&n)), "store: {engine: memory}\nidempotency: {routes: [other], require: true}")
+	for i, header := range [][]string{
+		{"Upgrade", "h2c"},
+		{"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAoAAAAAIAAAAA"},
+		{"Connection", "Upgrade", "Upgrade", "websocket"},
+	} {
+		status, replayed, body := g.post(t, "/orders", "k", header...)
+		if status != 201 || replayed != (i > 0) || body != "order 1" {
+			t.Errorf("%v: %d %v %s", header, status, replayed, body)
+		}
+		if status, _, body := g.post(t, "/orders", "", header...); status != 400 || !strings.Contains(body, "idempotency_key_missing") {
+			t.Errorf("%v: %d %s", header, status, body)
+		}
 	}
 }
 

@@ -39,8 +39,9 @@ const (
 )
 
 // Middleware returns a middleware that carries out an operation once, whoever
-// repeats it. Requests that are safe by their method, that change protocols, or
-// that bring no key where none is required, pass untouched.
+// repeats it. Requests that are safe by their method, or that bring no key where
+// none is required, pass untouched. An operation that takes its connection over is
+// in doubt.
 func (k *Keeper) Middleware(f Face) (func(http.Handler) http.Handler, error) {
 	if err := f.Policy.Check(k.config.Lease); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (k *Keeper) Middleware(f Face) (func(http.Handler) http.Handler, error) {
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if comporta.SafeMethod(r.Method) || len(r.Header["Upgrade"]) > 0 {
+			if comporta.SafeMethod(r.Method) {
 				next.ServeHTTP(w, r)
 				return
 			}

@@ -113,7 +113,9 @@ func TestMiddleware(t *testing.T) {
 			{"/orders/1", "k", "apple", []string{"Cookie", "b"}, 200, false, 3},
 			{"/orders/1", "", "apple", nil, 200, false, 4}, // not required
 			{"/orders/1", `"`, "apple", nil, 400, false, 4},
-			{"/orders/1", "k", "apple", []string{"Upgrade", "x", "Connection", "Upgrade"}, 200, false, 5},
+			{"/orders/1", "k", "apple", []string{"Upgrade", "h2c"}, 200, true, 4},
+			{"/orders/1", "k", "apple", []string{"Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "Http2-Settings", "AAMAAABk"}, 200, true, 4},
+			{"/orders/1", "k", "apple", []string{"Upgrade", "x", "Connection", "Upgrade"}, 200, true, 4},
 		} {
 			status, replayed, text := ask(tc.path, tc.key, tc.body, tc.header...)
 			if status != tc.status || replayed != tc.replayed || s.calls.Load() != tc.calls {

@@ -65,6 +65,8 @@ const (
 // EndingOf reads a complete answer of the service's own.
 func (p *Policy) EndingOf(status int) Ending {
 	switch {
+	case status < 200: // protocols were switched: no answer followed
+		return Doubt
 	case status == 429:
 		return Release
 	case status == 503 && p.Doubt503:

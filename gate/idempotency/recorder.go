@@ -1,6 +1,8 @@
 package idempotency
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -121,6 +123,16 @@ func (r *Recorder) FlushError() error {
 // Flush implements http.Flusher.
 func (r *Recorder) Flush() {
 	_ = r.FlushError() // http.Flusher has no place for the error; the next Write says it
+}
+
+// Hijack implements http.Hijacker. What is said on a connection that was taken over
+// is no answer that could be given again, so that the operation is in doubt.
+func (r *Recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err == nil {
+		r.settle(false)
+	}
+	return conn, rw, err
 }
 
 // Close ends the recording when the handler has returned, or, with returned
