@@ -95,18 +95,22 @@ func (x *exchange) readBody(op *idempotency.Operation) comporta.Reason {
 }
 
 // serveCall is serve for a request whose key was claimed. The call is detached from
-// its caller: it ends by the route's time, or a while after the caller has left.
+// its caller: it ends by the route's time, or a while after the caller has left. The
+// caller's patience bounds the queue and the standing by, and neither the service's
+// work nor the wait for its answer: a caller in a hurry hangs up.
 func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
 	x.prepare()
 	caller := x.req.Context()
 	ctx, cancel := idempotency.Detach(caller, x.gate.keys.linger)
 	defer cancel()
-	if timeout := x.gate.routes.list[x.r.Route].Timeout; timeout > 0 {
+	timeout := x.gate.routes.list[x.r.Route].Timeout
+	if timeout > 0 {
 		var end context.CancelFunc
 		ctx, end = context.WithDeadlineCause(ctx, x.start.Add(timeout), errPatience)
 		defer end()
 	}
 	x.req = x.req.WithContext(ctx)
+	x.req.Header = idempotency.DetachHeader(x.req.Header, timeout)
 	defer x.close() // before ctx ends, by which it tells a complete answer from a broken one
 	rec := x.call.Serve(x, x.req, next, idempotency.Serving{
 		Ending: x.ending,

@@ -55,6 +55,7 @@ type keyed struct {
 	counts   counts
 	trace    gate.Trace
 	maxBody  int
+	timeout  time.Duration // of /orders; 0: none
 	keeper   *idempotency.Keeper
 }
 
@@ -75,6 +76,9 @@ func (k *keyed) run(t *testing.T, service http.HandlerFunc, body func(t *testing
 			c = static(100, 0)
 		}
 		c.Idempotency = gate.Idempotency{Keeper: k.keeper, Other: &k.policy}
+		if k.timeout > 0 {
+			c.Routes = []gate.Route{{Match: "/orders", Name: "orders", Timeout: k.timeout, Idempotency: &k.policy}}
+		}
 		c.Trace = k.trace
 		return c
 	}, service, func(t *testing.T, h *house) {
@@ -541,6 +545,52 @@ func TestWorkOutlivesItsCaller(t *testing.T) {
 		}
 	})
 	k.counts.wants(t, idempotency.Late, 1)
+}
+
+// The service is told how long its work may take, and not how long its caller waits:
+// it would end what is to outlive the caller.
+func TestPatienceOfTheCallerIsNotThatOfTheWork(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		bound  time.Duration
+		header string
+		want   string
+	}{
+		{"gRPC", 0, "Grpc-Timeout", ""},
+		{"ours", 0, "Request-Timeout-Ms", ""},
+		{"Envoy", 0, "X-Envoy-Expected-Rq-Timeout-Ms", ""},
+		{"gRPC, bounded", 5 * time.Second, "Grpc-Timeout", "5000m"},
+		{"ours, bounded", 5 * time.Second, "Request-Timeout-Ms", "5000"},
+		{"Envoy, bounded", 5 * time.Second, "X-Envoy-Expected-Rq-Timeout-Ms", "5000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var told http.Header
+			k := keyed{timeout: tc.bound}
+			k.run(t, func(w http.ResponseWriter, r *http.Request) {
+				told = r.Header.Clone()
+				select {
+				case <-time.After(3 * time.Second):
+				case <-r.Context().Done():
+					t.Error("ended with the caller's patience")
+				}
+				_, _ = io.WriteString(w, "done")
+			}, func(t *testing.T, h *house) {
+				value := "1000"
+				if tc.header == "Grpc-Timeout" {
+					value = "1S"
+				}
+				if a := h.post("/orders", "k", "x", tc.header, value); a.body != "done" {
+					t.Errorf("%+v", a)
+				}
+				if got := told.Get(tc.header); got != tc.want {
+					t.Errorf("%s: %q, want %q", tc.header, got, tc.want)
+				}
+				if a := h.post("/orders", "k", "x"); !a.replayed() {
+					t.Errorf("%+v", a)
+				}
+			})
+		})
+	}
 }
 
 // cases/events.md 18: nobody waits for ever for a caller who has left.

@@ -217,7 +217,9 @@ func (v *visit) fingerprint() *Fingerprint {
 func (v *visit) call(c *Call) {
 	ctx, cancel := Detach(v.r.Context(), v.f.Linger)
 	defer cancel()
-	c.Serve(v.w, v.r.WithContext(ctx), v.next, Serving{
+	r := v.r.WithContext(ctx)
+	r.Header = DetachHeader(r.Header, 0)
+	c.Serve(v.w, r, v.next, Serving{
 		Fingerprint: v.fingerprint,
 		Gone:        func() bool { return v.r.Context().Err() != nil },
 	})

@@ -125,6 +125,17 @@ func TestMiddleware(t *testing.T) {
 	})
 }
 
+// The caller's patience is not passed on: the work outlives it.
+func TestMiddlewareKeepsThePatienceOfTheCaller(t *testing.T) {
+	told := make(chan http.Header, 1)
+	run(t, idempotency.Face{}, func(_ http.ResponseWriter, r *http.Request) { told <- r.Header.Clone() }, func(t *testing.T, s *site) {
+		s.post(t.Context(), "/orders/1", "k", strings.NewReader("x"), "Grpc-Timeout", "1S", "Request-Timeout-Ms", "1000", "Accept", "a/b")
+		if h := <-told; h.Get("Grpc-Timeout") != "" || h.Get("Request-Timeout-Ms") != "" || h.Get("Accept") != "a/b" {
+			t.Errorf("%v", h)
+		}
+	})
+}
+
 func TestMiddlewareStandsByAndDigestsAsItPasses(t *testing.T) {
 	var hold chan struct{}
 	large := strings.Repeat("x", 100<<10)

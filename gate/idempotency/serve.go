@@ -3,7 +3,10 @@ package idempotency
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/comporta/comporta"
 )
 
 // Serving is how a call is served over HTTP.
@@ -18,7 +21,7 @@ type Serving struct {
 }
 
 // Serve has next answer a request whose operation was claimed, and ends the call.
-// The request's context should be one of Detach. It returns the Recorder, which
+// The request's context should be one of Detach, its header one of DetachHeader. It returns the Recorder, which
 // says whether the answer was complete.
 func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, s Serving) *Recorder {
 	var rec *Recorder
@@ -46,6 +49,35 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 	returned = true
 	return rec
 }
+
+// DetachHeader returns the header for a detached call: h, with what its caller says
+// about its own patience replaced by the time that the call has, or removed if that
+// is 0. A service that heeds the caller's would end work that is to go on without it,
+// and leave the key in doubt. h is not changed.
+func DetachHeader(h http.Header, bound time.Duration) http.Header {
+	ms, cloned := strconv.FormatInt(bound.Milliseconds(), 10), false
+	for _, name := range [...]string{comporta.HeaderRequestTimeoutMs, grpcTimeout, "X-Envoy-Expected-Rq-Timeout-Ms"} {
+		if len(h[name]) == 0 {
+			continue
+		}
+		if !cloned {
+			h, cloned = h.Clone(), true
+		}
+		switch {
+		case bound <= 0:
+			delete(h, name)
+		case name == grpcTimeout && len(ms) > 8: // no more digits are allowed, and days bound nothing
+			delete(h, name)
+		case name == grpcTimeout:
+			h[name] = []string{ms + "m"}
+		default:
+			h[name] = []string{ms}
+		}
+	}
+	return h
+}
+
+const grpcTimeout = "Grpc-Timeout"
 
 // Detach returns a context that outlives its caller: when ctx is cancelled because
 // its caller has left, the work goes on for at most linger. A cancellation with a
