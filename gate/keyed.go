@@ -171,6 +171,11 @@ func (x *exchange) answerKeyed(next http.Handler, policy *idempotency.Policy, v 
 		return
 	}
 	x.d.giveBackAt(x.now())
+	if v.Refusal != nil {
+		keeper.Count(as)
+		x.passRefusal(v)
+		return
+	}
 	if v.Replay == nil {
 		if isKeys(v.Reason) {
 			keeper.CountRefusal(v.Reason)
@@ -201,6 +206,20 @@ func (x *exchange) answerKeyed(next http.Handler, policy *idempotency.Policy, v 
 	ref := idempotency.NotKept(a)
 	ref.Attempts, ref.RequestID = x.r.Sighting.Attempts, x.gate.state.RequestID(&x.r)
 	x.gate.contract.Write(x.ResponseWriter, x.req, &ref)
+}
+
+// passRefusal gives one who stood by the refusal of the first, with an instant.
+func (x *exchange) passRefusal(v *idempotency.Verdict) {
+	now := x.now()
+	wait, ticket := x.d.TurnedAwayAt(now, v.Wait)
+	x.d.replayKeyAt(now, v.Refusal.Status)
+	x.decided()
+	h := x.Header()
+	x.d.writeLimits(h)
+	if len(ticket) > 0 {
+		h[comporta.HeaderRetryTicket] = []string{string(ticket)}
+	}
+	idempotency.ReplayRefusal(x.ResponseWriter, v.Refusal, wait)
 }
 
 // isKeys reports whether a reason is one of idempotency, and not of the body.

@@ -312,6 +312,52 @@ func TestCase_Proxy_F36_InFlightIsAwaited(t *testing.T) {
 	k.counts.wants(t, idempotency.Executed, 1)
 }
 
+// Those who stood by for a call that the service refused are told so at once, and do
+// not try one after the other. The key is free.
+func TestCase_Proxy_F36_RefusalsArePassedToThoseWhoStandBy(t *testing.T) {
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			var calls atomic.Int64
+			k := keyed{capacity: 1, policy: idempotency.Policy{Wait: true}}
+			k.run(t, func(w http.ResponseWriter, _ *http.Request) {
+				if calls.Add(1) > 1 {
+					w.WriteHeader(http.StatusCreated)
+					return
+				}
+				time.Sleep(2 * time.Second)
+				w.Header().Set("Retry-After", "7")
+				w.Header().Set("Content-Type", "text/x-busy")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, "busy")
+			}, func(t *testing.T, h *house) {
+				var all sync.WaitGroup
+				began := time.Now()
+				for range 10 {
+					all.Go(func() {
+						a := h.post("/orders", "k", "x")
+						after, err := strconv.Atoi(a.header.Get("Retry-After"))
+						if a.status != status || a.body != "busy" || a.replayed() || err != nil || after < 7 || a.header.Get("Content-Type") != "text/x-busy" {
+							t.Errorf("%+v", a)
+						}
+						if took := time.Since(began); took != 2*time.Second {
+							t.Errorf("told after %v", took)
+						}
+					})
+				}
+				all.Wait()
+				if calls.Load() != 1 || h.inflight() != 0 {
+					t.Errorf("%d calls, %d permits", calls.Load(), h.inflight())
+				}
+				if a := h.post("/orders", "k", "x"); a.status != 201 || a.replayed() || calls.Load() != 2 {
+					t.Errorf("the key is not free: %+v", a)
+				}
+			})
+			k.counts.wants(t, idempotency.Waited, 9)
+			k.counts.wants(t, idempotency.Executed, 2)
+		})
+	}
+}
+
 // A finished key is replayed when the house is full, and takes no permit.
 func TestReplayNeedsNoPermit(t *testing.T) {
 	var s shop

@@ -232,10 +232,23 @@ func (c *Call) later(f store.Finish) bool {
 }
 
 // Release frees the key: it is certain that nothing was done.
-func (c *Call) Release() {
+func (c *Call) Release() { c.release(nil) }
+
+// refuse is Release by an answer that is meant for those who stand by too: to come
+// again, after wait if that is not 0. One whose body was not kept is for its caller only.
+func (c *Call) refuse(a store.Answer, wait time.Duration) {
+	if a.Omitted || len(a.Body) > c.k.config.MaxBody {
+		c.release(nil)
+		return
+	}
+	c.release(&refusal{a, wait})
+}
+
+func (c *Call) release(r *refusal) {
 	if !c.over() {
 		return
 	}
+	c.flight.refusal = r
 	c.k.Count(Released)
 	c.k.free(c.hold)
 	c.k.flights.finish(c.hold.Name, c.flight, nil, false)
@@ -260,6 +273,8 @@ func (c *Call) End(e Ending, a store.Answer, fp *Fingerprint) {
 		c.Finish(a, fp)
 	case Release:
 		c.Release()
+	case Refused:
+		c.refuse(a, 0)
 	default:
 		c.Abandon()
 	}

@@ -42,9 +42,16 @@ type flight struct {
 	started     time.Time
 	leased      atomic.Int64  // Unix ns of the end of the lease
 	done        chan struct{} // closed when the call has ended
-	// Set before done is closed. Neither: the key is free.
-	answer *store.Record
-	doubt  bool // nobody knows what was done
+	// Set before done is closed. Without answer and doubt the key is free.
+	answer  *store.Record
+	doubt   bool     // nobody knows what was done
+	refusal *refusal // of a key that is free; nil: those who stand by may claim it
+}
+
+// refusal is an answer that says that nothing was done.
+type refusal struct {
+	answer store.Answer
+	wait   time.Duration // 0: it does not say
 }
 
 func (fl *flight) leaseLeft(now time.Time) time.Duration {

@@ -227,6 +227,11 @@ func (v *visit) call(c *Call) {
 
 // tell answers with what stands in the way.
 func (v *visit) tell(verdict *Verdict, as Event) {
+	if verdict.Refusal != nil {
+		v.k.Count(as)
+		ReplayRefusal(v.w, verdict.Refusal, verdict.Wait)
+		return
+	}
 	if verdict.Replay == nil {
 		v.no(verdict)
 		return

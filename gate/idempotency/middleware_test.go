@@ -125,6 +125,34 @@ func TestMiddleware(t *testing.T) {
 	})
 }
 
+// One who stood by for a call that was refused is told so, and the key is free.
+func TestMiddlewarePassesRefusalsToThoseWhoStandBy(t *testing.T) {
+	first := true
+	run(t, idempotency.Face{Policy: idempotency.Policy{Wait: true}}, func(w http.ResponseWriter, _ *http.Request) {
+		if !first {
+			return
+		}
+		first = false
+		time.Sleep(2 * time.Second)
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}, func(t *testing.T, s *site) {
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				status, h, _ := s.post(t.Context(), "/orders/1", "k", strings.NewReader("x"))
+				if status != 503 || h.Get("Retry-After") != "7" || h.Get("Idempotency-Replayed") != "" {
+					t.Errorf("%d %v", status, h)
+				}
+			})
+		}
+		all.Wait()
+		if status, h, _ := s.post(t.Context(), "/orders/1", "k", strings.NewReader("x")); status != 200 || h.Get("Idempotency-Replayed") != "" || s.calls.Load() != 2 {
+			t.Errorf("%d %v, %d calls", status, h, s.calls.Load())
+		}
+	})
+}
+
 // The caller's patience is not passed on: the work outlives it.
 func TestMiddlewareKeepsThePatienceOfTheCaller(t *testing.T) {
 	told := make(chan http.Header, 1)

@@ -59,6 +59,7 @@ type Ending uint8
 const (
 	Record  Ending = iota // it ended: the answer is the one that every repeat gets
 	Release               // nothing was done: the key is free again
+	Refused               // as Release; those who stand by get the answer too, and do not ask one after the other
 	Doubt                 // nobody knows: the claim stays until its lease ends
 )
 
@@ -68,13 +69,13 @@ func (p *Policy) EndingOf(status int) Ending {
 	case status < 200: // protocols were switched: no answer followed
 		return Doubt
 	case status == 429:
-		return Release
+		return Refused
 	case status == 503 && p.Doubt503:
 		return Doubt
 	case status == 503:
-		return Release
+		return Refused
 	case status >= 500 && p.Release5xx:
-		return Release
+		return Refused
 	}
 	return Record
 }

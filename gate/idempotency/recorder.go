@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/comporta/comporta/internal/retryafter"
 	"github.com/comporta/comporta/store"
 )
 
@@ -30,7 +32,8 @@ type Recorder struct {
 	size      int64
 	length    int64 // declared; -1 unknown
 	omitted   bool
-	gone      bool // the client does not read any more
+	wait      time.Duration // until the service wants to be asked again; 0: it does not say
+	gone      bool          // the client does not read any more
 	ended     bool
 	completed bool
 }
@@ -62,7 +65,7 @@ func (r *Recorder) WriteHeader(status int) {
 		return
 	}
 	h := r.Header()
-	r.status = status
+	r.status, r.wait = status, retryafter.WaitAt(time.Now(), h).Exact()
 	var fits bool
 	if r.header, fits = AppendHeader(nil, h); !fits {
 		r.omitted = true // a body is not what it was without its header

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/overload"
@@ -19,6 +20,27 @@ const DecisionReplayed = "replayed"
 // said again: NotKept is the refusal for it.
 func Replay(w http.ResponseWriter, a *store.Answer) {
 	h := w.Header()
+	h[comporta.HeaderReplayed] = []string{"true"}
+	if a.Status >= http.StatusBadRequest {
+		h[comporta.HeaderShouldRetry] = []string{"false"} // under this key it will be the same again
+	}
+	say(w, a)
+}
+
+// ReplayRefusal says a Verdict's Refusal, to come again after wait; 0 means
+// overload.DefaultWait. It is no answer of the key, which is free.
+func ReplayRefusal(w http.ResponseWriter, a *store.Answer, wait time.Duration) {
+	if wait <= 0 {
+		wait = overload.DefaultWait
+	}
+	h, ms := w.Header(), (wait + time.Millisecond - 1).Milliseconds()
+	h[comporta.HeaderRetryAfter] = []string{strconv.FormatInt((ms+999)/1000, 10)}
+	h[comporta.HeaderRetryAfterMs] = []string{strconv.FormatInt(ms, 10)}
+	say(w, a)
+}
+
+func say(w http.ResponseWriter, a *store.Answer) {
+	h := w.Header()
 	trailers := false
 	for name, vs := range ParseHeader(a.Header) {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
@@ -27,11 +49,7 @@ func Replay(w http.ResponseWriter, a *store.Answer) {
 		}
 		h[name] = vs
 	}
-	h[comporta.HeaderReplayed] = []string{"true"}
 	h[comporta.HeaderDecision] = []string{DecisionReplayed}
-	if a.Status >= http.StatusBadRequest {
-		h[comporta.HeaderShouldRetry] = []string{"false"} // under this key it will be the same again
-	}
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // else the server would guess one
 	}

@@ -25,6 +25,9 @@ type Verdict struct {
 	Wait time.Duration
 	// Replay is the record whose answer it gets; nil: none.
 	Replay *store.Record
+	// Refusal is what the first was told while this one stood by: nothing was done,
+	// and after Wait the key may be claimed. nil: none.
+	Refusal *store.Answer
 	// Compare holds the body against that of the record first; nil: it need not be.
 	Compare *Compare
 	// Err is why the store could not be asked.
@@ -34,7 +37,9 @@ type Verdict struct {
 }
 
 // Go reports whether the operation may be claimed.
-func (v *Verdict) Go() bool { return v.Reason == comporta.ReasonNone && v.Replay == nil }
+func (v *Verdict) Go() bool {
+	return v.Reason == comporta.ReasonNone && v.Replay == nil && v.Refusal == nil
+}
 
 // LookAt says how an operation stands, where that can be told without a claim and
 // is worth asking for: seen says that the key was met before. What runs here is
@@ -125,6 +130,8 @@ func (k *Keeper) Await(ctx context.Context, op *Operation) (v Verdict, again boo
 		return Verdict{}, true
 	case fl.answer != nil:
 		return k.judge(now, op, fl.answer), false
+	case fl.refusal != nil:
+		return Verdict{Refusal: &fl.refusal.answer, Wait: fl.refusal.wait}, false
 	case fl.doubt:
 		return busy(now, fl.started, fl.leaseLeft(now)), false
 	}

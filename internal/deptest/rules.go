@@ -48,7 +48,7 @@ var Rules = []Rule{
 	{Package: "gate/admission/seek", Words: words, Why: leaf},
 	{Package: "gate/calendar", Words: append(slices.Clip(words), "gate/keys"), Why: leaf},
 	{
-		Package: "gate/idempotency", Words: append(slices.Clip(words), "gate/overload", "store"),
+		Package: "gate/idempotency", Words: append(slices.Clip(words), "internal/retryafter", "gate/overload", "store"),
 		Why: "the keeping of keys knows the words of its store and those of refusals; engines are opened by its user",
 	},
 	{

@@ -118,6 +118,10 @@ func (v *visit) call(ctx context.Context, call *idempotency.Call, req proto.Mess
 
 // tell answers with what stands in the way.
 func (v *visit) tell(ctx context.Context, verdict *idempotency.Verdict, as idempotency.Event) (any, error) {
+	if verdict.Refusal != nil {
+		v.c.Keeper.Count(as)
+		return readAnswer(verdict.Refusal)
+	}
 	if verdict.Replay == nil {
 		return v.no(ctx, verdict)
 	}
