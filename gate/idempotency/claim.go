@@ -88,7 +88,7 @@ func (k *Keeper) free(h store.Hold) {
 		return k.config.Store.Release(ctx, time.Now(), h, false)
 	})
 	if err != nil && !errors.Is(err, store.ErrLost) {
-		k.config.Log.Warn("idempotency: a key was not freed, and will be in doubt", "name", h.Name.String(), "error", err)
+		k.config.Log.Warn("idempotency: a key may not have been freed; if it was claimed, it is in doubt when its lease ends", "name", h.Name.String(), "error", err)
 	}
 }
 
@@ -226,6 +226,9 @@ func (c *Call) later(f store.Finish) bool {
 			k.index.addAt(time.Now(), &c.hold.Name, time.Now().Add(f.TTL))
 			k.Count(Recorded)
 		}
+		if err != nil {
+			k.flights.breakOff(&c.hold)
+		}
 		k.flights.finish(c.hold.Name, c.flight, nil, err != nil)
 	}()
 	return true
@@ -262,6 +265,7 @@ func (c *Call) Abandon() {
 		return
 	}
 	c.k.Count(Doubted)
+	c.k.flights.breakOff(&c.hold)
 	c.k.flights.finish(c.hold.Name, c.flight, nil, true)
 	c.k.end()
 }

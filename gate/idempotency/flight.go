@@ -19,21 +19,23 @@ type flights struct {
 	waiters map[store.Name]int // none is 0
 	waiting int                // the sum of waiters
 	others  map[store.Name]other
+	broken  map[store.Name]int64 // of calls that ended here in doubt
 }
 
 // other is what the store has just said of a call in another process.
 type other struct {
 	fingerprint []byte
-	started     time.Time
+	started     time.Time // zero: it broke off
 	leased      time.Time // end of the lease
 	until       time.Time // when the store is asked again
 }
 
-// maxOthers bounds what is remembered of other processes; beyond it all is asked anew.
+// maxOthers bounds what is remembered of other processes, and of calls in doubt;
+// beyond it all is asked anew.
 const maxOthers = 4096
 
 func newFlights() flights {
-	return flights{byName: map[store.Name]*flight{}, waiters: map[store.Name]int{}, others: map[store.Name]other{}}
+	return flights{byName: map[store.Name]*flight{}, waiters: map[store.Name]int{}, others: map[store.Name]other{}, broken: map[store.Name]int64{}}
 }
 
 // flight is one key whose call runs here.
@@ -98,14 +100,31 @@ func (f *flights) find(n *store.Name) *flight {
 	return f.byName[*n]
 }
 
-// note remembers that a key runs in another process.
-func (f *flights) note(now time.Time, r *store.Record) {
+// breakOff remembers that a call has ended in doubt: its record runs until its lease
+// ends, and nobody renews it.
+func (f *flights) breakOff(h *store.Hold) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.broken) >= maxOthers {
+		clear(f.broken)
+	}
+	f.broken[h.Name] = h.Fence
+}
+
+// note remembers that a key runs in another process, or would, had it not broken off
+// here. It returns since when it runs; zero: it does not.
+func (f *flights) note(now time.Time, r *store.Record) (started time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	started = r.Created
+	if fence, ok := f.broken[r.Name]; ok && fence == r.Fence {
+		started = time.Time{}
+	}
 	if len(f.others) >= maxOthers {
 		clear(f.others)
 	}
-	f.others[r.Name] = other{r.Fingerprint, r.Created, now.Add(r.LeaseLeft), now.Add(min(elsewhere, r.LeaseLeft))}
+	f.others[r.Name] = other{r.Fingerprint, started, now.Add(r.LeaseLeft), now.Add(min(elsewhere, r.LeaseLeft))}
+	return started
 }
 
 // otherAt returns what was just said of a key in another process.

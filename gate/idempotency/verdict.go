@@ -83,7 +83,8 @@ func (k *Keeper) failed(err error) Verdict {
 
 // busy is the verdict on an operation that runs. What has run for a while will
 // run for about as long again, so that a client asks seldom and is not made to
-// wait for the whole lease.
+// wait for the whole lease. With a zero start it has broken off: there is no news
+// before the lease ends.
 func busy(now, started time.Time, lease time.Duration) Verdict {
 	const least = time.Second
 	return Verdict{Reason: comporta.IdempotencyInProgress, Wait: max(min(max(now.Sub(started), least), lease), time.Millisecond)}
@@ -109,8 +110,7 @@ func (k *Keeper) judge(now time.Time, op *Operation, r *store.Record) Verdict {
 		}
 		return Verdict{Reason: comporta.IdempotencyOutcomeUnknown}
 	default:
-		k.flights.note(now, r)
-		return busy(now, r.Created, r.LeaseLeft)
+		return busy(now, k.flights.note(now, r), r.LeaseLeft)
 	}
 }
 
@@ -133,7 +133,7 @@ func (k *Keeper) Await(ctx context.Context, op *Operation) (v Verdict, again boo
 	case fl.refusal != nil:
 		return Verdict{Refusal: &fl.refusal.answer, Wait: fl.refusal.wait}, false
 	case fl.doubt:
-		return busy(now, fl.started, fl.leaseLeft(now)), false
+		return busy(now, time.Time{}, fl.leaseLeft(now)), false
 	}
 	return Verdict{}, true
 }
