@@ -66,7 +66,7 @@ func riskOf(r *store.Record) string {
 	case store.Lapsed:
 		return "nobody knows whether it was carried out: the next request with this key is carried out, which may be a second time"
 	default:
-		return "it is believed to run: the next request with this key is carried out beside it"
+		return "it is believed to run: a request with this key may be carried out beside it"
 	}
 }
 
