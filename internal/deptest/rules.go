@@ -103,8 +103,8 @@ var Rules = []Rule{
 	{Package: "store", Why: "the words of durable state depend on nothing; engines stand beside them"},
 	{Package: "store/memstore", Words: []string{"store"}, Why: "an engine knows the words of its state, and nobody who uses it"},
 	{
-		Package: "store/sqlitestore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"modernc.org/sqlite"},
-		Why: "the adapter of one library to the words of state",
+		Package: "store/sqlitestore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"modernc.org/sqlite", "golang.org/x/sys"},
+		Why: "the adapter of one library to the words of state; the kernel says what is mounted",
 	},
 	{
 		Package: "store/pgstore", Words: []string{"store", "store/internal/migration"}, Libraries: []string{"github.com/jackc/pgx"},

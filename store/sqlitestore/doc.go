@@ -22,7 +22,10 @@
 // # Caveats
 //
 // One process at a time: a second one is refused with [ErrInUse]. Several
-// gateways share PostgreSQL.
+// gateways share PostgreSQL. The lock lies beside the file, so a file of several
+// names is refused with [ErrNames]: one with hard links, or one that is mounted by
+// itself (mount its directory). Where the kernel does not tell, which is outside
+// Linux and before 5.8, only mounts from another device are found.
 //
 // A network's filesystem keeps neither SQLite's locks nor its shared memory
 // reliably: it is refused with [ErrFilesystem] where it can be told (Linux, macOS,

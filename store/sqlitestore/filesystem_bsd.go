@@ -10,12 +10,12 @@ import (
 // mntLocal is MNT_LOCAL of sys/mount.h: the filesystem is stored locally.
 const mntLocal = 0x1000
 
-// filesystem returns the name of the filesystem that holds dir if SQLite cannot
+// filesystem returns the name of the filesystem that holds path if SQLite cannot
 // be trusted there, and its name if it lies in memory.
-func filesystem(dir string) (unfitName, volatileName string, err error) {
+func filesystem(path string) (unfitName, volatileName string, err error) {
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return "", "", fmt.Errorf("sqlitestore: filesystem of %s: %w", dir, err)
+	if err := syscall.Statfs(path, &st); err != nil {
+		return "", "", fmt.Errorf("sqlitestore: filesystem of %s: %w", path, err)
 	}
 	var name []byte
 	for _, c := range st.Fstypename {

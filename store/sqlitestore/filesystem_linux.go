@@ -28,18 +28,18 @@ var volatile = map[uint32]string{
 	0x858458f6: "ramfs",
 }
 
-// filesystem returns the name of the filesystem that holds dir if SQLite cannot
+// filesystem returns the name of the filesystem that holds path if SQLite cannot
 // be trusted there, and its name if it lies in memory.
-func filesystem(dir string) (unfitName, volatileName string, err error) {
+func filesystem(path string) (unfitName, volatileName string, err error) {
 	var st syscall.Statfs_t
 	for {
-		err = syscall.Statfs(dir, &st)
+		err = syscall.Statfs(path, &st)
 		if err != syscall.EINTR {
 			break
 		}
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("sqlitestore: filesystem of %s: %w", dir, err)
+		return "", "", fmt.Errorf("sqlitestore: filesystem of %s: %w", path, err)
 	}
 	magic := uint32(st.Type) // the type's width depends on the processor
 	return unfit[magic], volatile[magic], nil

@@ -21,20 +21,30 @@ type place struct {
 // The database itself is opened by nobody but SQLite while SQLite has it: the
 // kernel would drop SQLite's record locks with the first descriptor that is
 // closed.
-func takePlace(c *Config, filesystem func(dir string) (unfitName, volatileName string, err error)) (*place, error) {
+func takePlace(c *Config, filesystem func(path string) (unfitName, volatileName string, err error)) (*place, error) {
 	path, err := resolve(c.Path)
 	if err != nil {
 		return nil, err
 	}
 	p := &place{path: path}
-	unfit, volatile, err := filesystem(filepath.Dir(path))
-	if err != nil {
+	for _, at := range []string{filepath.Dir(path), path} { // a file can be mounted from elsewhere
+		unfit, volatile, err := filesystem(at)
+		if at == path && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if unfit != "" && !c.AnyFilesystem {
+			return nil, fmt.Errorf("%w: %s lies on %s, where SQLite's locks do not hold: use a disk of this machine, or PostgreSQL", ErrFilesystem, at, unfit)
+		}
+		if volatile != "" {
+			p.volatile = volatile
+		}
+	}
+	if err := oneName(path); err != nil {
 		return nil, err
 	}
-	if unfit != "" && !c.AnyFilesystem {
-		return nil, fmt.Errorf("%w: %s lies on %s, where SQLite's locks do not hold: use a disk of this machine, or PostgreSQL", ErrFilesystem, path, unfit)
-	}
-	p.volatile = volatile
 	if p.lock, err = lock(path + ".lock"); err != nil {
 		return nil, err
 	}

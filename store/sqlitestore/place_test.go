@@ -134,6 +134,44 @@ func TestANetworksFilesystemIsRefused(t *testing.T) {
 	}
 }
 
+// The file itself may be mounted from a network into a directory of this machine.
+func TestAFileOnANetworksFilesystemIsRefused(t *testing.T) {
+	path := file(t)
+	write(t, path, "", 0o600)
+	nfs := func(at string) (unfitName, volatileName string, err error) {
+		if at == path {
+			return "NFS", "", nil
+		}
+		return "", "", nil
+	}
+	if _, err := takePlace(&Config{Path: path}, nfs); !errors.Is(err, ErrFilesystem) || !strings.Contains(err.Error(), path+" lies on NFS") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Each hard link has a lock of its own beside it, so none of them is opened.
+func TestHardLinksAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "db"), filepath.Join(dir, "link")
+	s := open(t, Config{Path: path})
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Path: link}); !errors.Is(err, ErrNames) || !strings.Contains(err.Error(), link+" is one of 2 hard links") {
+		t.Errorf("%v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, ErrNames) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Config{Path: path})
+}
+
 // Answers are nobody else's to read, also where somebody copied a backup in place.
 func TestFilesAreTheOwnersOnly(t *testing.T) {
 	path := file(t)
