@@ -198,6 +198,42 @@ func TestFilesAreTheOwnersOnly(t *testing.T) {
 	modes()
 }
 
+// A file that can only be read is found when it is opened, and not with the first
+// claim. Root may write to every file, so a connection that only reads stands in.
+func TestAFileThatCannotBeWrittenToIsRefused(t *testing.T) {
+	path := file(t)
+	if err := open(t, Config{Path: path}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), path+": the file and its directory must be writable by this user") {
+			t.Errorf("%v", err)
+		}
+	}
+	db, err := connect(path, &Config{}, "ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(prepare(t.Context(), conn, path))
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() == 0 {
+		return
+	}
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Config{Path: path})
+	refused(err)
+}
+
 // Two names of one file lead to one lock.
 func TestASecondStoreIsRefused(t *testing.T) {
 	dir := t.TempDir()

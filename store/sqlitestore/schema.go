@@ -37,7 +37,7 @@ func prepare(ctx context.Context, conn *sql.Conn, path string) error {
 		return err
 	}
 	if version == len(steps) {
-		return nil
+		return writable(ctx, conn, path)
 	}
 	return explain(path, inTransaction(ctx, conn, func() error { return migrate(ctx, conn, version, steps) }))
 }
@@ -83,6 +83,14 @@ func durable(ctx context.Context, conn *sql.Conn, path string) error {
 		return fmt.Errorf("sqlitestore: %s: synchronous is %d and not FULL", path, level)
 	}
 	return nil
+}
+
+// writable asks whether the file can be written to: SQLite opens one that cannot to
+// read it, says nothing, and begins immediate transactions there too. The
+// statement takes the lock of a writer and changes nothing.
+func writable(ctx context.Context, conn *sql.Conn, path string) error {
+	_, err := conn.ExecContext(ctx, `UPDATE meta SET value = value WHERE name = ''`)
+	return explain(path, err)
 }
 
 func inTransaction(ctx context.Context, conn *sql.Conn, do func() error) error {
