@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/comporta/comporta/gate"
+	"github.com/comporta/comporta/gate/ratelimit/redislimit"
 	"github.com/comporta/comporta/internal/config"
 	"github.com/comporta/comporta/telemetry"
 )
@@ -61,6 +62,7 @@ func newApp(file string, load loader, log *slog.Logger, access io.Writer) (*app,
 	}
 	a.warn(warnings)
 	a.parts.log, a.parts.connect = log, true
+	redislimit.LogTo(log) // also what the store of keys says, when that is Redis
 	if a.parts.state, err = gate.NewState(); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -213,6 +214,22 @@ func TestStoreThatIsDownAtTheStart(t *testing.T) {
 	}
 	if !strings.Contains(g.log.String(), "the store does not answer; until it does") {
 		t.Errorf("%s", g.log)
+	}
+}
+
+// What the client of Redis says is a line of the gateway's log, at level debug, also
+// where Redis keeps the keys alone.
+func TestTheRedisClientSaysItInTheLog(t *testing.T) {
+	file := textFile(t, "comporta.yaml", "upstream: {urls: [http://127.0.0.1:1]}\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"+
+		"store: {engine: redis, url: 'redis://"+nowhere(t)+"'}\nidempotency: {routes: [other], timeout: 100ms}\n")
+	said := newJournal()
+	a, err := newApp(file, loaderOf(file), slog.New(slog.NewJSONHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.closeKeys()
+	if s := said.String(); !strings.Contains(s, `"level":"DEBUG","msg":"redis client","said":"`) {
+		t.Errorf("%s", s)
 	}
 }
 

@@ -108,7 +108,6 @@ func (p *parts) storeOf(c *config.Config, ring *keys.Ring) (ratelimit.Store, *li
 		stand, err := ratelimit.NewTable(0)
 		return stand, nil, err
 	}
-	redislimit.LogTo(p.log)
 	store, err := redislimit.New(context.Background(), sc)
 	if err != nil {
 		return nil, nil, err
