@@ -24,8 +24,19 @@ const defaultStorePath = "comporta.db"
 // StoreURL is the address of a shared store. It may hold a password.
 type StoreURL string
 
-// String writes the address without user and password.
-func (u StoreURL) String() string { return RedisURL(u).String() }
+// String writes the address without user and password. PostgreSQL takes a password
+// among the parameters too: they are then left out as a whole.
+func (u StoreURL) String() string {
+	address, parameters, _ := strings.Cut(string(u), "?")
+	if parameters == "" || !strings.Contains(parameters, "password") && !strings.Contains(parameters, "@") {
+		return RedisURL(u).String()
+	}
+	if strings.Contains(address, "@") || !strings.Contains(parameters, "@") {
+		return RedisURL(address).String() + "?" + redacted
+	}
+	scheme, _, _ := strings.Cut(address, "://") // what stands before an @ may be a password with a question mark
+	return scheme + "://" + redacted
+}
 
 var storeURLType = &scalarType{
 	name:   "URL",
