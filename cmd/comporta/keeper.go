@@ -12,6 +12,7 @@ import (
 	"github.com/comporta/comporta/internal/config"
 	"github.com/comporta/comporta/store"
 	"github.com/comporta/comporta/store/memstore"
+	"github.com/comporta/comporta/store/sqlitestore"
 )
 
 // keyKeeper keeps idempotency keys. There is one for the life of the process, from
@@ -47,7 +48,7 @@ func (p *parts) idempotencyOf(c *config.Config) (g gate.Idempotency, err error) 
 		if p.telemetry != nil {
 			kc.Trace = p.telemetry.Keys()
 		}
-		if p.keys, err = newKeyKeeper(kc, open, shared, c.Store.Engine); err != nil {
+		if p.keys, err = newKeyKeeper(kc, open, shared, &c.Store); err != nil {
 			return g, err
 		}
 	}
@@ -55,7 +56,7 @@ func (p *parts) idempotencyOf(c *config.Config) (g gate.Idempotency, err error) 
 	return g, nil
 }
 
-func newKeyKeeper(kc idempotency.Config, open opener, shared bool, engine string) (*keyKeeper, error) {
+func newKeyKeeper(kc idempotency.Config, open opener, shared bool, c *config.Store) (*keyKeeper, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	s, err := open(ctx)
@@ -63,10 +64,11 @@ func newKeyKeeper(kc idempotency.Config, open opener, shared bool, engine string
 	case err != nil && !shared:
 		return nil, err
 	case err != nil:
-		kc.Log.Error("the store does not answer; until it does, keys are treated as on_store_failure says", "engine", engine, "error", err.Error())
+		kc.Log.Error("the store does not answer; until it does, keys are treated as on_store_failure says",
+			append(whereOf(c, nil), "error", err.Error())...)
 		s = newLaterStore(open, kc.Log)
 	default:
-		tellStore(ctx, s, kc.Log)
+		tellStore(ctx, s, kc.Log.With(whereOf(c, s)...))
 	}
 	kc.Store = s
 	k := &keyKeeper{log: kc.Log}
@@ -77,16 +79,30 @@ func newKeyKeeper(kc idempotency.Config, open opener, shared bool, engine string
 	return k, nil
 }
 
-// tellStore says where keys are kept, and what a crash can lose of them.
+// whereOf says where the state lies: the file, and whether it is a new one, or the
+// address without its password. s is nil while a shared store is away.
+func whereOf(c *config.Store, s store.Keys) []any {
+	where := []any{"engine", c.Engine}
+	if f, ok := s.(*sqlitestore.Store); ok {
+		path, made := f.File()
+		return append(where, "path", path, "new", made)
+	}
+	if address, err := c.Address(); err == nil && address != "" {
+		where = append(where, "url", config.StoreURL(address).String())
+	}
+	return where
+}
+
+// tellStore says in the log of a store how it is, and what a crash can lose of it.
 func tellStore(ctx context.Context, s store.Keys, log *slog.Logger) {
 	h, err := s.Health(ctx)
 	switch {
 	case err != nil:
-		log.Warn("store", "engine", h.Engine, "error", err.Error())
+		log.Warn("store", "error", err.Error())
 	case h.Loss != "":
-		log.Warn("store", "engine", h.Engine, "loss", h.Loss)
+		log.Warn("store", "loss", h.Loss)
 	default:
-		log.Info("store", "engine", h.Engine)
+		log.Info("store")
 	}
 }
 

@@ -166,6 +166,11 @@ func TestKeysOutliveTheProcess(t *testing.T) {
 	if status, replayed, again := second.post(t, "/orders", "k"); status != 201 || !replayed || again != body || n.Load() != 1 {
 		t.Errorf("%d %v %s, %d orders", status, replayed, again, n.Load())
 	}
+	for g, made := range map[*gateway]string{first: "true", second: "false"} {
+		if want := `"msg":"store","engine":"sqlite","path":"` + file + `","new":` + made; !strings.Contains(g.log.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -202,7 +207,7 @@ func TestKeysAcrossAReload(t *testing.T) {
 func TestStoreThatIsDownAtTheStart(t *testing.T) {
 	var n atomic.Int64
 	g := start(t, service(t, orders(&n)), "routes: [{match: /orders, name: orders}]\n"+
-		"store: {engine: redis, url: redis://127.0.0.1:1}\nidempotency: {routes: [orders], timeout: 100ms}")
+		"store: {engine: redis, url: 'redis://:hunter2@127.0.0.1:1'}\nidempotency: {routes: [orders], timeout: 100ms}")
 	if status, _, _ := g.post(t, "/free", "k"); status != 201 {
 		t.Errorf("a route without keys: %d", status)
 	}
@@ -212,8 +217,9 @@ func TestStoreThatIsDownAtTheStart(t *testing.T) {
 	if got := g.command(t, 1, "keys"); !strings.Contains(got, "the store does not answer") {
 		t.Errorf("%s", got)
 	}
-	if !strings.Contains(g.log.String(), "the store does not answer; until it does") {
-		t.Errorf("%s", g.log)
+	if said := g.log.String(); !strings.Contains(said, "the store does not answer; until it does") ||
+		!strings.Contains(said, `"engine":"redis","url":"redis://REDACTED@127.0.0.1:1"`) || strings.Contains(said, "hunter2") {
+		t.Errorf("%s", said)
 	}
 }
 

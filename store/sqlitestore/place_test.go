@@ -134,6 +134,20 @@ func TestANetworksFilesystemIsRefused(t *testing.T) {
 	}
 }
 
+// Whoever meant a file that was there is told that it was not.
+func TestFileSaysWhetherItWasMade(t *testing.T) {
+	path := file(t)
+	for _, want := range []bool{true, false} {
+		s := open(t, Config{Path: path})
+		if got, made := s.File(); got != path || made != want {
+			t.Errorf("%s, %v, want %v", got, made, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The file itself may be mounted from a network into a directory of this machine.
 func TestAFileOnANetworksFilesystemIsRefused(t *testing.T) {
 	path := file(t)
@@ -220,7 +234,8 @@ func TestAFileThatCannotBeWrittenToIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(prepare(t.Context(), conn, path))
+	_, err = prepare(t.Context(), conn, path)
+	refused(err)
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}

@@ -19,27 +19,27 @@ var migrations embed.FS
 // letters "CmpR".
 const applicationID = 0x436d7052
 
-// prepare brings a database to the version of this program. One that is not ours
-// is left as it is.
-func prepare(ctx context.Context, conn *sql.Conn, path string) error {
+// prepare brings a database to the version of this program, and reports whether it
+// was empty. One that is not ours is left as it is.
+func prepare(ctx context.Context, conn *sql.Conn, path string) (empty bool, err error) {
 	steps, err := migration.Steps(migrations, "migrations")
 	if err != nil {
-		return err
+		return false, err
 	}
 	version, err := versionOf(ctx, conn, path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if version > len(steps) {
-		return fmt.Errorf("%w: %s has version %d of the tables, this program knows %d: run the later version, or name another path", ErrNewer, path, version, len(steps))
+		return false, fmt.Errorf("%w: %s has version %d of the tables, this program knows %d: run the later version, or name another path", ErrNewer, path, version, len(steps))
 	}
 	if err := durable(ctx, conn, path); err != nil {
-		return err
+		return false, err
 	}
 	if version == len(steps) {
-		return writable(ctx, conn, path)
+		return false, writable(ctx, conn, path)
 	}
-	return explain(path, inTransaction(ctx, conn, func() error { return migrate(ctx, conn, version, steps) }))
+	return version == 0, explain(path, inTransaction(ctx, conn, func() error { return migrate(ctx, conn, version, steps) }))
 }
 
 // versionOf returns the version of the tables, 0 for an empty file.

@@ -20,6 +20,7 @@ type Store struct {
 	place  *place
 	clock  store.Steady
 	secret []byte
+	made   bool // Open found no state
 
 	writing *sql.DB // one connection, which is the writer's
 	reading *sql.DB
@@ -58,10 +59,10 @@ func (s *Store) open(ctx context.Context, c *Config) error {
 		return explain(path, err)
 	}
 	w := s.writer
-	if err := prepare(ctx, w.conn, path); err != nil {
+	var err error
+	if s.made, err = prepare(ctx, w.conn, path); err != nil {
 		return err
 	}
-	var err error
 	if s.secret, err = secretOf(ctx, w.conn, path); err != nil {
 		return err
 	}
@@ -141,6 +142,11 @@ func (s *Store) openReading(ctx context.Context, c *Config) error {
 	}
 	return nil
 }
+
+// File returns where the state lies, as an absolute path without symbolic links, and
+// whether Open made it: a state that should have been there and was not knows no
+// key.
+func (s *Store) File() (path string, made bool) { return s.place.path, s.made }
 
 // at is an instant as the tables have it.
 func (s *Store) at(now time.Time) int64 { return s.clock.At(now).UnixMicro() }
