@@ -6,31 +6,59 @@ import (
 	"github.com/comporta/comporta/internal/config"
 )
 
-// needsRestart names the changed keys that a running process cannot take over:
-// what its servers, its registry and its log were made with.
+// A fixedKey is one that a running process cannot take over: its servers, its
+// registry, its log or its store were made with it.
+type fixedKey struct {
+	key string
+	of  func(*config.Config) any // comparable
+}
+
+// fixedKeys are those of every gateway; docs/configuration.md lists them.
+var fixedKeys = []fixedKey{
+	{"admin.listen", func(c *config.Config) any { return c.Admin.Listen }},
+	{"admin.token_file", func(c *config.Config) any { return c.Admin.TokenFile }},
+	{"admin.probes", func(c *config.Config) any { return c.Admin.Probes }},
+	{"limits.header", func(c *config.Config) any { return c.Limits.Header }},
+	{"limits.header_timeout", func(c *config.Config) any { return c.Limits.HeaderTimeout }},
+	{"limits.uri", func(c *config.Config) any { return c.Limits.URI }},
+	{"limits.body_min_rate", func(c *config.Config) any { return c.Limits.BodyMinRate }},
+	{"limits.idle", func(c *config.Config) any { return c.Limits.Idle }},
+	{"access_log.format", func(c *config.Config) any { return c.AccessLog.Format }},
+	{"access_log.sample", func(c *config.Config) any { return c.AccessLog.Sample }},
+	{"telemetry.top_clients", func(c *config.Config) any { return c.Telemetry.TopClients }},
+}
+
+// fixedOnceKept are fixed in a gateway that keeps idempotency keys.
+var fixedOnceKept = []fixedKey{
+	{"store", func(c *config.Config) any { return c.Store }},
+	{"idempotency.lease", func(c *config.Config) any { return c.Idempotency.Lease }},
+	{"idempotency.body_limit", func(c *config.Config) any { return c.Idempotency.BodyLimit }},
+	{"idempotency.timeout", func(c *config.Config) any { return c.Idempotency.Timeout }},
+}
+
+// fixedOfListener are fixed while a listener stays open.
+var fixedOfListener = []struct {
+	key string
+	of  func(*config.Listener) any
+}{
+	{"h2c", func(l *config.Listener) any { return l.H2C }},
+	{"proxy_protocol", func(l *config.Listener) any { return l.ProxyProtocol }},
+	{"tls", func(l *config.Listener) any { return l.TLS }},
+}
+
+// needsRestart names the changed keys that take effect at a restart only.
 func needsRestart(old, c *config.Config) []string {
 	var keys []string
-	changed := func(key string, is bool) {
-		if is {
-			keys = append(keys, key)
+	compare := func(fixed []fixedKey) {
+		for _, f := range fixed {
+			if f.of(old) != f.of(c) {
+				keys = append(keys, f.key)
+			}
 		}
 	}
-	changed("admin.listen", old.Admin.Listen != c.Admin.Listen)
-	changed("admin.token_file", old.Admin.TokenFile != c.Admin.TokenFile)
-	changed("admin.probes", old.Admin.Probes != c.Admin.Probes)
-	changed("limits.header", old.Limits.Header != c.Limits.Header)
-	changed("limits.header_timeout", old.Limits.HeaderTimeout != c.Limits.HeaderTimeout)
-	changed("limits.uri", old.Limits.URI != c.Limits.URI)
-	changed("limits.body_min_rate", old.Limits.BodyMinRate != c.Limits.BodyMinRate)
-	changed("limits.idle", old.Limits.Idle != c.Limits.Idle)
-	changed("access_log.format", old.AccessLog.Format != c.AccessLog.Format)
-	changed("access_log.sample", old.AccessLog.Sample != c.AccessLog.Sample)
-	changed("telemetry.top_clients", old.Telemetry.TopClients != c.Telemetry.TopClients)
+	compare(fixedKeys)
 	if old.KeepsKeys() {
-		changed("store", old.Store != c.Store)
-		changed("idempotency.lease", old.Idempotency.Lease != c.Idempotency.Lease)
-		changed("idempotency.body_limit", old.Idempotency.BodyLimit != c.Idempotency.BodyLimit)
-		changed("idempotency.timeout", old.Idempotency.Timeout != c.Idempotency.Timeout)
+		compare(fixedOnceKept)
 	}
 	was := map[string]*config.Listener{}
 	for i := range old.Listen {
@@ -42,9 +70,11 @@ func needsRestart(old, c *config.Config) []string {
 		if o == nil {
 			continue
 		}
-		changed("listen "+l.Addr+": h2c", o.H2C != l.H2C)
-		changed("listen "+l.Addr+": proxy_protocol", o.ProxyProtocol != l.ProxyProtocol)
-		changed("listen "+l.Addr+": tls", !reflect.DeepEqual(o.TLS, l.TLS))
+		for _, f := range fixedOfListener {
+			if !reflect.DeepEqual(f.of(o), f.of(l)) {
+				keys = append(keys, "listen "+l.Addr+": "+f.key)
+			}
+		}
 	}
 	return keys
 }
