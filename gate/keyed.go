@@ -211,7 +211,10 @@ func (x *exchange) answerKeyed(next http.Handler, policy *idempotency.Policy, v 
 // passRefusal gives one who stood by the refusal of the first, with an instant.
 func (x *exchange) passRefusal(v *idempotency.Verdict) {
 	now := x.now()
-	wait, ticket := x.d.TurnedAwayAt(now, v.Wait)
+	wait, ticket := v.Wait, []byte(nil)
+	if wait >= 0 {
+		wait, ticket = x.d.TurnedAwayAt(now, wait)
+	}
 	x.d.replayKeyAt(now, v.Refusal.Status)
 	x.decided()
 	h := x.Header()

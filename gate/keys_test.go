@@ -358,6 +358,29 @@ func TestCase_Proxy_F36_RefusalsArePassedToThoseWhoStandBy(t *testing.T) {
 	}
 }
 
+// A service that says that a repeat cannot help is not made to promise a time.
+func TestFinalRefusalsArePassedAsFinal(t *testing.T) {
+	k := keyed{policy: idempotency.Policy{Wait: true}}
+	k.run(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(2 * time.Second)
+		w.Header().Set("X-Should-Retry", "false")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}, func(t *testing.T, h *house) {
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				a := h.post("/orders", "k", "x")
+				if a.status != 503 || a.header.Get("X-Should-Retry") != "false" || a.header.Get("Retry-After") != "" {
+					t.Errorf("%+v", a)
+				}
+			})
+		}
+		all.Wait()
+	})
+	k.counts.wants(t, idempotency.Waited, 2)
+	k.counts.wants(t, idempotency.Executed, 1)
+}
+
 // A finished key is replayed when the house is full, and takes no permit.
 func TestReplayNeedsNoPermit(t *testing.T) {
 	var s shop

@@ -53,7 +53,7 @@ type flight struct {
 // refusal is an answer that says that nothing was done.
 type refusal struct {
 	answer store.Answer
-	wait   time.Duration // 0: it does not say
+	wait   time.Duration // 0: it does not say; below: never
 }
 
 func (fl *flight) leaseLeft(now time.Time) time.Duration {

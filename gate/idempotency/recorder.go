@@ -32,7 +32,7 @@ type Recorder struct {
 	size      int64
 	length    int64 // declared; -1 unknown
 	omitted   bool
-	wait      time.Duration // until the service wants to be asked again; 0: it does not say
+	wait      time.Duration // until the service wants to be asked again; 0: it does not say; below: never
 	gone      bool          // the client does not read any more
 	ended     bool
 	completed bool
@@ -66,6 +66,9 @@ func (r *Recorder) WriteHeader(status int) {
 	}
 	h := r.Header()
 	r.status, r.wait = status, retryafter.WaitAt(time.Now(), h).Exact()
+	if retryafter.Says(h) == retryafter.Stop {
+		r.wait = -1
+	}
 	var fits bool
 	if r.header, fits = AppendHeader(nil, h); !fits {
 		r.omitted = true // a body is not what it was without its header

@@ -27,10 +27,15 @@ func Replay(w http.ResponseWriter, a *store.Answer) {
 	say(w, a)
 }
 
-// ReplayRefusal says a Verdict's Refusal, to come again after wait; 0 means
-// overload.DefaultWait. It is no answer of the key, which is free.
+// ReplayRefusal says a Verdict's Refusal, to come again after wait: 0 means
+// overload.DefaultWait, less never. It is no answer of the key, which is free.
 func ReplayRefusal(w http.ResponseWriter, a *store.Answer, wait time.Duration) {
-	if wait <= 0 {
+	if wait < 0 {
+		w.Header()[comporta.HeaderShouldRetry] = []string{"false"}
+		say(w, a)
+		return
+	}
+	if wait == 0 {
 		wait = overload.DefaultWait
 	}
 	h, ms := w.Header(), (wait + time.Millisecond - 1).Milliseconds()

@@ -26,7 +26,8 @@ type Verdict struct {
 	// Replay is the record whose answer it gets; nil: none.
 	Replay *store.Record
 	// Refusal is what the first was told while this one stood by: nothing was done,
-	// and after Wait the key may be claimed. nil: none.
+	// and after Wait the key may be claimed; a Wait below 0 says that it would not help.
+	// nil: none.
 	Refusal *store.Answer
 	// Compare holds the body against that of the record first; nil: it need not be.
 	Compare *Compare
