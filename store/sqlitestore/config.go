@@ -64,7 +64,7 @@ func (c Config) Check() error {
 		bad("Path is empty: name the file that holds the state, as in /var/lib/comporta/state.db")
 	}
 	if c.MaxBytes < minBytes || c.MaxBytes > maxBytes {
-		bad("MaxBytes: %d is not within %d and %d; leave it out for %d", c.MaxBytes, minBytes, maxBytes, DefaultMaxBytes)
+		bad("MaxBytes: %d is not within %d and %d; leave it out for %d", c.MaxBytes, int64(minBytes), int64(maxBytes), int64(DefaultMaxBytes))
 	}
 	if c.Readers < 1 || c.Readers > maxReaders {
 		bad("Readers: %d is not within 1 and %d; leave it out for %d", c.Readers, maxReaders, DefaultReaders)
