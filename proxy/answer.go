@@ -55,6 +55,7 @@ func (x *exchange) relay(a answer) {
 	}
 	status, length := a.head()
 	x.w.WriteHeader(status)
+	x.body.answer()
 	if err := x.copy(a, length); err != nil {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // the one way to break an answer in net/http
 	}

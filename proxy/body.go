@@ -37,14 +37,15 @@ type callerBody struct {
 	body   io.Reader
 	stream bool // of HTTP/2: the answer ends it, whatever is unread
 
-	mu      sync.Mutex
-	idle    sync.Cond       // signalled when reading turns false, and when its grace is over
-	try     context.Context //nolint:containedctx // of the try under way, which changes; nil before the first
-	touched bool            // something asked for a byte
-	reading bool
-	ended   bool // read to its end
-	over    bool
-	fault   error // the first error of the caller's connection; io.EOF is none
+	mu       sync.Mutex
+	idle     sync.Cond       // signalled when reading turns false, and when its grace is over
+	try      context.Context //nolint:containedctx // of the try under way, which changes; nil before the first
+	touched  bool            // something asked for a byte
+	reading  bool
+	ended    bool // read to its end
+	answered bool // the caller's answer has begun
+	over     bool
+	fault    error // the first error of the caller's connection; io.EOF is none
 }
 
 func newCallerBody(x *exchange, body io.Reader) *callerBody {
@@ -94,6 +95,17 @@ func (b *callerBody) blame(err error) {
 
 // Close does nothing; see the type.
 func (*callerBody) Close() error { return nil }
+
+// answer notes that the caller's answer has begun. Before it a flush would begin
+// one, and a failure would look like a success.
+func (b *callerBody) answer() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = true
+}
 
 // state returns what a failed exchange needs to know.
 func (b *callerBody) state() (touched bool, fault error) {
@@ -172,7 +184,7 @@ func (b *callerBody) end(w http.ResponseWriter) (quiet bool) {
 	rc := http.NewResponseController(w)
 	// The answer first: the caller may be waiting for it before it sends more. A stream
 	// needs no flush for that, and it would part a trailers-only answer of gRPC in two.
-	if b.reading && !b.stream {
+	if b.reading && !b.stream && b.answered {
 		_ = rc.Flush()
 	}
 	if rc.SetReadDeadline(time.Unix(1, 0)) != nil {

@@ -71,6 +71,26 @@ func call(p http.Handler, r *http.Request) (w recorder, cut bool) {
 	return w, false
 }
 
+// An upstream that breaks off while the caller's body is awaited is a failure: what is
+// flushed then must not be the head of an answer that nobody gave.
+func TestABrokenUpstreamWhileTheBodyIsAwaited(t *testing.T) {
+	up, _ := talking(t, func(conn net.Conn, br *bufio.Reader) {
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.ReadFull(br, make([]byte, 3))
+			_, _ = io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 2")
+		}
+	})
+	n := &notes{}
+	p := newProxy(t, n, up)
+	body, caller := io.Pipe()
+	defer func() { _ = caller.Close() }()
+	go func() { _, _ = io.WriteString(caller, "abc") }() // and no more
+	w, cut := call(p, httptest.NewRequest(http.MethodPost, "/", body))
+	if w.Code != http.StatusBadGateway || cut {
+		t.Errorf("%d, cut %v, %s", w.Code, cut, n.said())
+	}
+}
+
 // cases/proxy.md A 14 and A 16: an upstream that answers before it has the body is
 // relayed, and its connection is never used again: what it reads of the body next it
 // would take for a request.

@@ -31,6 +31,7 @@ func (x *exchange) fail(f *failure) {
 	x.drain()
 	x.closeUnlessRead()
 	x.p.config.Fail(x.w, x.in, f.reason, f.err)
+	x.body.answer()
 }
 
 // left returns the failure of a request whose context has ended; nil while it
