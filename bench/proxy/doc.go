@@ -21,7 +21,9 @@
 // least on what else the machine does. It is the minimum of the rounds, because
 // noise only ever adds; the range says how much it added.
 //
-// Three tables: GET of 1 KiB, POST of 10 KiB, and refusals. "Whole gate" is
+// Four tables: GET of 1 KiB, POST of 10 KiB, refusals, and POST of 1 KiB under
+// idempotency keys that are kept in a file: no key, a new one each time, and a thousand
+// over and over, which are answered from memory. "Whole gate" is
 // `comporta serve` with identity, repeats (the house is held half full, so that
 // every body is digested), a rate limit, admission and metrics; the access log is
 // off. "No gate" is the packages front and proxy, without anything between them. A

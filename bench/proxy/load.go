@@ -43,13 +43,22 @@ type heard struct {
 	Broken   int     `json:"broken"`  // connections and timeouts
 }
 
-// run loads addr for some seconds with requests of one method.
-func (l *load) run(ctx context.Context, addr, method string, seconds int) (heard, error) {
+// What load.lua asks.
+const (
+	askGet    = "GET"
+	askPost   = "POST"   // 10 KiB
+	askOrder  = "ORDER"  // a POST of 1 KiB
+	askKey    = "KEY"    // the same, each under a key of its own
+	askRepeat = "REPEAT" // the same under a thousand keys, over and over
+)
+
+// run loads addr for some seconds with requests of one kind.
+func (l *load) run(ctx context.Context, addr, ask string, seconds int) (heard, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+startTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(l.cpu), //nolint:gosec // our own arguments
 		"wrk", "-t", "1", "-c", strconv.Itoa(connections), "-d", fmt.Sprintf("%ds", seconds), "--timeout", "5s",
-		"-s", l.script, "http://"+addr, "--", method, strconv.Itoa(l.asked))
+		"-s", l.script, "http://"+addr, "--", ask, strconv.Itoa(l.asked))
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	if err := cmd.Run(); err != nil {

@@ -24,9 +24,9 @@ const (
 	fullCapacity = 1
 )
 
-// gateway is `comporta serve` with the whole gate, and with so many of its permits
-// held for as long as it runs.
-func (s *stage) gateway(ctx context.Context, name string, capacity, held int) (*process, error) {
+// gateway is `comporta serve` with the whole gate and more of a configuration, and
+// with so many of its permits held for as long as it runs.
+func (s *stage) gateway(ctx context.Context, name string, capacity, held int, more string) (*process, error) {
 	if err := s.build(ctx, "github.com/comporta/comporta", ".", "comporta", "./cmd/comporta"); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ upstream: {urls: [%q], max_connections: %d, timeout: 1h}
 admission: {capacity: %d, queue_wait: 0s}
 rate_limits: [{name: per-client, key: [client], rate: 1000000/s, network: 100000000/s}]
 `, addr, admin, "http://"+s.service.addr, openCapacity, capacity)
-		return []string{filepath.Join(s.dir, "comporta"), "serve", "-config", file}, os.WriteFile(file, []byte(conf), 0o600)
+		return []string{filepath.Join(s.dir, "comporta"), "serve", "-config", file}, os.WriteFile(file, []byte(conf+more), 0o600)
 	})
 	if err != nil {
 		return nil, err
@@ -56,6 +56,13 @@ rate_limits: [{name: per-client, key: [client], rate: 1000000/s, network: 100000
 		}
 	}
 	return p, inFlight(ctx, admin, held)
+}
+
+// keyed is the open house with idempotency keys in a file.
+func (s *stage) keyed(ctx context.Context) (*process, error) {
+	return s.gateway(ctx, "keyed", openCapacity, openHeld, fmt.Sprintf(`store: {engine: sqlite, path: %q}
+idempotency: {routes: [other], on_503: release, timeout: 20s}
+`, filepath.Join(s.dir, "keys.db")))
 }
 
 // hold takes one permit until the stage is cleared.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -14,6 +14,7 @@ const (
 	tableGet    = "GET, 1 KiB"
 	tablePost   = "POST, 10 KiB"
 	tableRefuse = "refusal"
+	tableKeyed  = "POST, 1 KiB"
 )
 
 // The rows that targets speak of.
@@ -23,12 +24,15 @@ const (
 	nameReverse = "httputil.ReverseProxy, tuned"
 	nameNetHTTP = "net/http handler"
 	nameGate    = "comporta, whole gate"
+	nameNoKey   = nameGate + ", no key"
+	nameNewKey  = "a new key, on SQLite"
+	nameReplay  = "a replay, on SQLite"
 )
 
 // row is one line of a table.
 type row struct {
 	table, name string
-	method      string
+	ask         string
 	refuses     bool
 	server      *process
 	samples     []sample
@@ -59,7 +63,7 @@ func (s *stage) proxies() []contestant {
 		{nameReverse, role(roleReverseProxy)},
 		{nameCaddy, s.caddy},
 		{"comporta, no gate", role(roleBare)},
-		{nameGate, func(ctx context.Context) (*process, error) { return s.gateway(ctx, "open", openCapacity, openHeld) }},
+		{nameGate, func(ctx context.Context) (*process, error) { return s.gateway(ctx, "open", openCapacity, openHeld, "") }},
 	}
 }
 
@@ -88,7 +92,7 @@ func (s *stage) refusers() []contestant {
 // cast starts the servers of the rows that are wanted. A proxy is one process for
 // both of its rows.
 func (s *stage) cast(ctx context.Context, wanted func(table, name string) bool) ([]*row, error) {
-	var get, post, refuse []*row
+	var get, post, refuse, keyed []*row
 	launch := func(c contestant, rows ...*row) error {
 		p, err := c.start(ctx)
 		if err != nil {
@@ -103,11 +107,11 @@ func (s *stage) cast(ctx context.Context, wanted func(table, name string) bool) 
 	for _, c := range s.proxies() {
 		var rows []*row
 		if wanted(tableGet, c.name) {
-			r := &row{table: tableGet, name: c.name, method: http.MethodGet}
+			r := &row{table: tableGet, name: c.name, ask: askGet}
 			get, rows = append(get, r), append(rows, r)
 		}
 		if wanted(tablePost, c.name) {
-			r := &row{table: tablePost, name: c.name, method: http.MethodPost}
+			r := &row{table: tablePost, name: c.name, ask: askPost}
 			post, rows = append(post, r), append(rows, r)
 		}
 		if len(rows) > 0 {
@@ -118,14 +122,28 @@ func (s *stage) cast(ctx context.Context, wanted func(table, name string) bool) 
 	}
 	for _, c := range s.refusers() {
 		if wanted(tableRefuse, c.name) {
-			r := &row{table: tableRefuse, name: c.name, method: http.MethodGet, refuses: true}
+			r := &row{table: tableRefuse, name: c.name, ask: askGet, refuses: true}
 			refuse = append(refuse, r)
 			if err := launch(c, r); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return append(append(get, post...), refuse...), nil
+	for _, r := range []*row{
+		{table: tableKeyed, name: nameNoKey, ask: askOrder},
+		{table: tableKeyed, name: nameNewKey, ask: askKey},
+		{table: tableKeyed, name: nameReplay, ask: askRepeat},
+	} {
+		if wanted(r.table, r.name) {
+			keyed = append(keyed, r)
+		}
+	}
+	if len(keyed) > 0 {
+		if err := launch(contestant{tableKeyed, s.keyed}, keyed...); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Concat(get, post, refuse, keyed), nil
 }
 
 // measure loads a row for some seconds and returns what that cost.
@@ -134,7 +152,7 @@ func (r *row) measure(ctx context.Context, l *load, seconds int) (sample, error)
 	if err != nil {
 		return sample{}, err
 	}
-	h, err := l.run(ctx, r.server.addr, r.method, seconds)
+	h, err := l.run(ctx, r.server.addr, r.ask, seconds)
 	if err != nil {
 		return sample{}, fmt.Errorf("%s, %s: %w", r.table, r.name, err)
 	}

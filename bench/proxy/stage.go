@@ -49,7 +49,7 @@ func newStage(ctx context.Context) (*stage, error) {
 	var failed error
 	s.full = func(ctx context.Context) (*process, error) {
 		once.Do(func() {
-			if full, failed = s.gateway(ctx, "full", fullCapacity, fullCapacity); failed == nil {
+			if full, failed = s.gateway(ctx, "full", fullCapacity, fullCapacity, ""); failed == nil {
 				s.refusal, failed = refusalOf(ctx, full)
 			}
 		})
