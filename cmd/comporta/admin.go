@@ -41,7 +41,7 @@ func (a *app) openSide(c *config.Admin) (*side, error) {
 	handler := admin.Handler(admin.Config{
 		Version: versionOf().Version, Gate: func() *gate.Gate { return a.current.Load().gate }, Ready: a.ready.Load,
 		Reload: a.reload, Top: a.top, Known: a.known, Keys: a.keyStore, Upstreams: a.upstreams, Effective: func(w io.Writer) error { return a.current.Load().config.Render(w) },
-		Metrics: promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}), Token: token, Log: a.log,
+		Metrics: promhttp.HandlerFor(a.reg, promhttp.HandlerOpts{}), Pprof: c.Pprof, Token: token, Log: a.log,
 	})
 	s := new(side)
 	for _, l := range []struct {

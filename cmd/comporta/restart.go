@@ -18,6 +18,7 @@ var fixedKeys = []fixedKey{
 	{"admin.listen", func(c *config.Config) any { return c.Admin.Listen }},
 	{"admin.token_file", func(c *config.Config) any { return c.Admin.TokenFile }},
 	{"admin.probes", func(c *config.Config) any { return c.Admin.Probes }},
+	{"admin.pprof", func(c *config.Config) any { return c.Admin.Pprof }},
 	{"limits.header", func(c *config.Config) any { return c.Limits.Header }},
 	{"limits.header_timeout", func(c *config.Config) any { return c.Limits.HeaderTimeout }},
 	{"limits.uri", func(c *config.Config) any { return c.Limits.URI }},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"strconv"
 	"time"
 
@@ -29,6 +30,7 @@ type Config struct {
 	// Effective writes the effective configuration, secrets redacted.
 	Effective func(io.Writer) error
 	Metrics   http.Handler
+	Pprof     bool         // serve profiles
 	Token     string       // empty: for a listener on loopback, which then checks the Host
 	Log       *slog.Logger // gets the audit; nil: none
 }
@@ -49,6 +51,11 @@ func Handler(c Config) http.Handler {
 	guarded := http.NewServeMux()
 	for pattern, h := range a.routes() {
 		guarded.HandleFunc(pattern, h)
+	}
+	if c.Pprof {
+		for pattern, h := range profiles {
+			guarded.HandleFunc(pattern, h)
+		}
 	}
 	all := http.NewServeMux()
 	all.Handle("/", guard(c.Token, guarded))
@@ -84,6 +91,16 @@ func (a *api) routes() map[string]http.HandlerFunc {
 	}
 }
 
+// profiles are the handlers of net/http/pprof. The index serves those by name.
+var profiles = map[string]http.HandlerFunc{
+	"GET /debug/pprof/":        pprof.Index,
+	"GET /debug/pprof/cmdline": pprof.Cmdline,
+	"GET /debug/pprof/profile": pprof.Profile,
+	"GET /debug/pprof/symbol":  pprof.Symbol,
+	"POST /debug/pprof/symbol": pprof.Symbol,
+	"GET /debug/pprof/trace":   pprof.Trace,
+}
+
 // probes need no token, since orchestrators bring none, and tell nothing else.
 var probes = [...]string{"/healthz", "/readyz"}
 
@@ -117,6 +134,7 @@ GET    /api/v1/keys             idempotency keys; /api/v1/keys/{name} shows one,
 GET    /api/v1/policy           the policy on refusals; PUT sets it, DELETE clears it
 GET    /api/v1/level            how hard the house is pressed; PUT pins a level, DELETE lets it go
 POST   /-/reload                read the configuration again
+GET    /debug/pprof/            profiles, with admin.pprof: true
 `
 
 func (a *api) index(w http.ResponseWriter, _ *http.Request) {

@@ -131,6 +131,22 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// Profiles are served where they are asked for, and guarded like the rest.
+func TestProfiles(t *testing.T) {
+	for _, token := range []string{"", strings.Repeat("t", 32)} {
+		h := Handler(Config{Pprof: true, Token: token, Metrics: metrics{}})
+		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/cmdline"} {
+			r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+			r.Host = "localhost"
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if want := map[bool]int{true: 200, false: 401}[token == ""]; w.Code != want {
+				t.Errorf("%s, token %q: %d, want %d", path, token, w.Code, want)
+			}
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	s := newStand(t, "")
 	got := decode[Status](t, s.ask("GET", "/api/v1/status", ""), 200)

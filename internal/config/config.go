@@ -86,6 +86,8 @@ type Admin struct {
 	TokenFile string `key:"token_file" default:"" check:"file"`
 	// A second address for /healthz and /readyz alone, for orchestrators. Empty: none.
 	Probes string `key:"probes" default:"" check:"addr"`
+	// Serve the profiles of net/http/pprof under /debug/pprof/, for who may reach the rest.
+	Pprof bool `key:"pprof" default:"false"`
 }
 
 // Limits bound what a request or a connection may cost; 0 is no limit.
