@@ -71,6 +71,11 @@ type Keys interface { //nolint:iface,interfacebloat // engines stand in packages
 	Close() error
 }
 
+// Sole marks an engine whose records nobody but its user can change: what was read
+// of a finished record holds until its time is over, or its user releases it. Its
+// clock is the machine's.
+type Sole interface{ Sole() } //nolint:iface // engines stand in packages of their own
+
 // Claim asks for a key.
 type Claim struct {
 	Name  Name

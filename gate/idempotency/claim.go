@@ -166,6 +166,7 @@ func (c *Call) Finish(a store.Answer, fp *Fingerprint) {
 	if f.Answer.Omitted {
 		k.Count(BodyNotKept)
 	}
+	epoch := k.recent.current()
 	var err error
 	for range FinishTries {
 		if err = c.record(f); err == nil || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrTooLarge) {
@@ -180,6 +181,7 @@ func (c *Call) Finish(a store.Answer, fp *Fingerprint) {
 	switch {
 	case err == nil:
 		k.index.addAt(now, &c.hold.Name, r.Expires)
+		k.recent.addAt(now, r, epoch)
 		k.Count(Recorded)
 	case errors.Is(err, store.ErrLost):
 		k.Count(Lost)

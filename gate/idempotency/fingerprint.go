@@ -173,6 +173,10 @@ func (c *Compare) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// Left is how much more of the body can change the answer, at most: what is left
+// of the recorded one, and a byte that tells that there is more.
+func (c *Compare) Left() int64 { return c.recorded.size - c.size + 1 }
+
 // Enough reports whether more of the body cannot change the answer.
 func (c *Compare) Enough() bool {
 	return !c.recorded.known || c.extra || !c.recorded.whole && c.size == c.recorded.size

@@ -31,6 +31,9 @@ type Config struct {
 	// Index is how many finished keys are known without asking the store, 8 bytes
 	// each; 0 means DefaultIndex.
 	Index int
+	// Recent is how many bytes of the latest answers are held in memory too, from
+	// which repeats are answered; 0 means DefaultRecent.
+	Recent int
 	// Log is told what goes wrong with the store; nil discards it.
 	Log   *slog.Logger
 	Trace Trace
@@ -43,6 +46,7 @@ const (
 	DefaultBudget  = time.Second
 	DefaultPool    = 256
 	DefaultIndex   = 1 << 18
+	DefaultRecent  = 16 << 20
 )
 
 // The bounds of those who stand by for the answer of another.
@@ -97,6 +101,7 @@ type Trace struct {
 type Keeper struct {
 	config   Config
 	index    *index
+	recent   *recent
 	flights  flights
 	trip     trip
 	pool     chan struct{}
@@ -124,6 +129,7 @@ func New(c Config) (*Keeper, error) {
 	bound("MaxBody", c.MaxBody, store.MaxBody)
 	bound("Pool", c.Pool, 1<<16)
 	bound("Index", c.Index, 1<<26)
+	bound("Recent", c.Recent, 1<<40)
 	if c.Lease < 0 || c.Lease > store.MaxLease || c.Lease > 0 && c.Lease < time.Second {
 		problems = append(problems, fmt.Errorf("idempotency: Lease %v is not within 1s and %v", c.Lease, store.MaxLease))
 	}
@@ -134,8 +140,12 @@ func New(c Config) (*Keeper, error) {
 		return nil, err
 	}
 	c.withDefaults()
+	hold := sharedHold
+	if _, sole := c.Store.(store.Sole); sole {
+		hold = store.MaxTTL
+	}
 	return &Keeper{
-		config: c, index: newIndex(time.Now(), c.Index), pool: make(chan struct{}, c.Pool),
+		config: c, index: newIndex(time.Now(), c.Index), recent: newRecent(c.Recent, hold), pool: make(chan struct{}, c.Pool),
 		late: make(chan struct{}, maxLate), flights: newFlights(),
 	}, nil
 }
@@ -149,6 +159,7 @@ func (c *Config) withDefaults() {
 	set(&c.MaxBody, DefaultMaxBody)
 	set(&c.Pool, DefaultPool)
 	set(&c.Index, DefaultIndex)
+	set(&c.Recent, DefaultRecent)
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
@@ -160,8 +171,8 @@ func (c *Config) withDefaults() {
 	}
 }
 
-// Store returns the store, for whoever shows its records.
-func (k *Keeper) Store() store.Keys { return k.config.Store }
+// Store returns the store, for whoever shows its records and releases them.
+func (k *Keeper) Store() store.Keys { return watched{k.config.Store, k.recent} }
 
 // MaxBody is the largest body of an answer that is kept.
 func (k *Keeper) MaxBody() int { return k.config.MaxBody }

@@ -257,7 +257,7 @@ func (v *visit) tell(verdict *Verdict, as Event) {
 
 // Drain reads a body into c until the rest of it cannot change the answer.
 func Drain(c *Compare, body io.Reader) error {
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, min(c.Left(), 32<<10))
 	for !c.Enough() {
 		n, err := body.Read(buf)
 		_, _ = c.Write(buf[:n]) // it never fails

@@ -59,6 +59,10 @@ func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen 
 		}
 		return busy(now, o.started, o.leased.Sub(now))
 	}
+	held, epoch := k.recent.getAt(now, &op.Name)
+	if held != nil {
+		return k.judge(now, op, held)
+	}
 	if !seen && !k.index.hasAt(now, &op.Name) {
 		return Verdict{}
 	}
@@ -73,6 +77,9 @@ func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen 
 		return Verdict{}
 	case err != nil:
 		return k.failed(err)
+	}
+	if r.State == store.Finished {
+		k.recent.addAt(now, &r, epoch)
 	}
 	return k.judge(now, op, &r)
 }

@@ -33,7 +33,10 @@ type Store struct {
 	closed bool
 }
 
-var _ store.Keys = (*Store)(nil)
+var (
+	_ store.Keys = (*Store)(nil)
+	_ store.Sole = (*Store)(nil)
+)
 
 // Open opens the state, or makes it.
 func Open(ctx context.Context, c Config) (*Store, error) {
@@ -160,6 +163,9 @@ func (s *Store) enter() (leave func(), err error) {
 	}
 	return s.life.RUnlock, nil
 }
+
+// Sole implements store.Sole: the lock keeps everybody else out.
+func (*Store) Sole() {}
 
 // Secret implements store.Keys.
 func (s *Store) Secret(context.Context) ([]byte, error) {
