@@ -21,7 +21,9 @@ import (
 	"github.com/comporta/comporta/proxy/h1"
 )
 
-// talking is an upstream that handles each of its connections as it likes.
+// talking is an upstream that handles each of its connections as it likes. It counts
+// those that say something: others may be those of another test, to a port that was
+// closed and is this one's now.
 func talking(t testing.TB, talk func(conn net.Conn, br *bufio.Reader)) (base string, conns *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,10 +38,14 @@ func talking(t testing.TB, talk func(conn net.Conn, br *bufio.Reader)) (base str
 			if err != nil {
 				return
 			}
-			conns.Add(1)
 			open.Go(func() {
 				defer conn.Close()
-				talk(conn, bufio.NewReader(conn))
+				br := bufio.NewReader(conn)
+				if _, err := br.Peek(1); err != nil {
+					return
+				}
+				conns.Add(1)
+				talk(conn, br)
 			})
 		}
 	})
