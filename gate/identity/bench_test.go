@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,15 @@ func BenchmarkIdentify(b *testing.B) {
 		{"bearer", Config{}, func(r *comporta.Request) {
 			r.Header.Del("X-Api-Key")
 			r.Header.Set("Authorization", "Bearer 0123456789abcdef0123456789abcdef")
+		}},
+		{"cookie", Config{Identify: []Source{{Kind: KindCookie, Cookie: "sid"}}}, func(r *comporta.Request) {
+			r.Header.Set("Cookie", "_ga=GA1.1.1234567890.1700000000; theme=dark; sid=0123456789abcdef0123456789abcdef; lang=pt-BR; cart=eyJpIjpbXX0=")
+		}},
+		{"cookie-escaped", Config{Identify: []Source{{Kind: KindCookie, Cookie: "sid"}}}, func(r *comporta.Request) {
+			r.Header.Set("Cookie", "sid=s%3A0123456789abcdef.0123456789abcdef%2F0123; lang=pt-BR")
+		}},
+		{"cookie-huge", Config{Identify: []Source{{Kind: KindCookie, Cookie: "sid"}}}, func(r *comporta.Request) {
+			r.Header.Set("Cookie", strings.Repeat("sid=;", 32<<10/5))
 		}},
 		{"named", Config{Names: map[string]string{"acme": "0011223344556677"}}, nil},
 		{"proxied", Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}, func(r *comporta.Request) {

@@ -21,9 +21,10 @@ type Config struct {
 	// Empty means DefaultSources. A network is added where the last source is none.
 	Identify []Source
 	// Names maps readable names of known clients to a prefix, at least 8 hex
-	// digits, of the SHA-256 of their credential: a header's value, what follows
-	// the scheme in Authorization, user:password of Basic, the subject of a JWT,
-	// the name in a certificate.
+	// digits, of the SHA-256 of their credential: a header's value, a cookie's
+	// without quotes and with its escapes read, what follows the scheme in
+	// Authorization, user:password of Basic, the subject of a JWT, the name in a
+	// certificate.
 	Names map[string]string
 	// MinimumVersion maps client names to the least version (semver) that may
 	// enter. Names that are not listed have no minimum.
@@ -43,6 +44,7 @@ type Kind uint8
 // The kinds of source. The zero value is none, so that a forgotten Kind is an error.
 const (
 	KindHeader  Kind = iota + 1 // the value of Source.Header; claimed
+	KindCookie                  // the value of Source.Cookie; claimed
 	KindBasic                   // Authorization: Basic; claimed
 	KindJWT                     // Authorization: Bearer, checked by Source.Verifier; verified
 	KindMTLS                    // the client certificate; verified if its chain is
@@ -57,6 +59,10 @@ type Source struct {
 	// client sent it. Authorization is read with its scheme: `Bearer x` and
 	// `bearer  x` are one credential.
 	Header string
+	// Cookie names the cookie of KindCookie: a secret of one user, such as a
+	// session, that stays the same from one request to the next. It is compared as
+	// it stands.
+	Cookie string
 	// Verifier checks the tokens of KindJWT.
 	Verifier Verifier
 	// Issuer keeps the subjects of one issuer apart from another's (KindJWT). It
@@ -157,13 +163,17 @@ func (id *Identifier) compileSources(list []Source, fail func(string, ...any)) {
 func (s *Source) problem() string {
 	switch {
 	case s.Kind == 0 || s.Kind >= numKinds:
-		return "Kind is missing or unknown; use one of KindHeader, KindBasic, KindJWT, KindMTLS, KindNetwork"
-	case s.Kind == KindHeader && !validHeaderName(s.Header):
+		return "Kind is missing or unknown; use one of KindHeader, KindCookie, KindBasic, KindJWT, KindMTLS, KindNetwork"
+	case s.Kind == KindHeader && !token(s.Header):
 		return fmt.Sprintf("Header %q is no header name; use one such as X-Api-Key", s.Header)
 	case s.Kind == KindHeader && unseen(s.Header) != "":
 		return fmt.Sprintf("Header %q %s, so the service never sees the client's; use one that reaches it, such as X-Api-Key", s.Header, unseen(s.Header))
 	case s.Kind != KindHeader && s.Header != "":
 		return "Header belongs to KindHeader; leave it empty"
+	case s.Kind == KindCookie && !token(s.Cookie): // never repeated: who misreads the field puts the value there
+		return "Cookie is empty or more than a name; use the name alone, such as session"
+	case s.Kind != KindCookie && s.Cookie != "":
+		return "Cookie belongs to KindCookie; leave it empty"
 	case s.Kind == KindJWT && s.Verifier == nil:
 		return "KindJWT needs a Verifier, such as jwtidentity.Verifier"
 	case s.Kind != KindJWT && (s.Verifier != nil || s.Issuer != ""):
@@ -178,7 +188,9 @@ func (s *Source) problem() string {
 	return ""
 }
 
-func validHeaderName(s string) bool {
+// token reports whether s is what names of headers and of cookies are made of
+// (RFC 9110, 5.6.2), and of a sane length.
+func token(s string) bool {
 	if s == "" || len(s) > 128 {
 		return false
 	}

@@ -32,6 +32,10 @@ func TestAllProblemsAtOnce(t *testing.T) {
 			{Kind: KindHeader, Header: "proxy-authorization"},
 			{Kind: KindHeader, Header: "X_Real_Ip"},
 			{Kind: KindHeader, Header: "Comporta-User"},
+			{Kind: KindCookie},
+			{Kind: KindCookie, Cookie: "sid=sk_live_123"},
+			{Kind: KindCookie, Header: "Cookie", Cookie: "sid"},
+			{Kind: KindHeader, Header: "X-Api-Key", Cookie: "sid"},
 		},
 		Names: map[string]string{
 			"":        "0011223344",
@@ -45,6 +49,9 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}, nil)
 	if err == nil {
 		t.Fatal("accepted")
+	}
+	if strings.Contains(err.Error(), "sk_live") {
+		t.Errorf("the problem tells the secret:\n%v", err)
 	}
 	const file = "testdata/problems.txt"
 	if *update {

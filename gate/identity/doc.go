@@ -15,6 +15,7 @@
 // The sources of identity are tried in order; the first that is present wins:
 //
 //	header   the value of one header; claimed
+//	cookie   the value of one cookie; claimed
 //	basic    user and password of RFC 7617; claimed
 //	JWT      the subject of a bearer token that a Verifier accepts; verified
 //	mTLS     the name in a client certificate with a verified chain; verified
@@ -39,5 +40,6 @@
 // believed and the proxy's own address counts.
 //
 // A credential header that occurs twice identifies nobody: gate and service
-// might each read another one.
+// might each read another one. Neither does a cookie that occurs with two values,
+// or whose value RFC 6265 does not allow.
 package identity

@@ -22,12 +22,14 @@ const (
 	wordCertificate
 	wordUnverified
 	wordNetwork
+	wordCookie
 )
 
 // source is a compiled Source. hash has absorbed all that its names begin with.
 type source struct {
 	kind     Kind
 	header   string // canonical
+	cookie   string
 	shared   bool
 	verifier Verifier
 	hash     siphash.Hash
@@ -47,6 +49,8 @@ func compileSource(key [16]byte, s *Source) source {
 			c.hash = start.Word(wordAuthorization)
 			c.bearer = c.hash.Part("bearer")
 		}
+	case KindCookie:
+		c.cookie, c.hash = s.Cookie, start.Word(wordCookie).Part(s.Cookie)
 	case KindJWT:
 		c.hash = start.Word(wordSubject).Part(s.Issuer)
 	case KindMTLS:
@@ -71,6 +75,8 @@ func (s *source) identify(now time.Time, r *comporta.Request, names *names) bool
 		c.Key = nonzero(s.hash.Sum64(v))
 		c.Name = names.of(c.Key, v)
 		return true
+	case KindCookie:
+		return s.session(cookieOf(r.Header[headerCookie], s.cookie), c, names)
 	case KindBasic:
 		scheme, credential := cutScheme(single(r.Header, headerAuthorization))
 		return strings.EqualFold(scheme, "basic") && s.userPassword(credential, c, names)
