@@ -208,6 +208,8 @@ func (k *compiled) sourceOf(s *config.Source, p *parts) (identity.Source, error)
 	switch {
 	case s.Header != "":
 		return identity.Source{Kind: identity.KindHeader, Header: s.Header, Shared: s.Shared}, nil
+	case s.Cookie != "":
+		return identity.Source{Kind: identity.KindCookie, Cookie: s.Cookie, Shared: s.Shared}, nil
 	case s.Basic != nil:
 		return identity.Source{Kind: identity.KindBasic, Shared: s.Shared}, nil
 	case s.MTLS != nil:

@@ -55,7 +55,7 @@ routes:
   - {match: /c, name: sea, class: internal, exempt: true}
 clients:
   trusted_proxies: [10.0.0.0/8]
-  identify: [{header: X-Partner, shared: true}, {basic: {}}, {network: {ipv4: 24, ipv6: 48}}]
+  identify: [{header: X-Partner, shared: true}, {cookie: sid}, {cookie: tenant, shared: true}, {basic: {}}, {network: {ipv4: 24, ipv6: 48}}]
   names: {acme: 0123456789abcdef}
   minimum_version: {acme-go: 2.1.0, require: true}
 repeats: {window: 5m, memory: 1MiB, mode: any, body_limit: 8KiB, hopeless: {after: 5, short_circuit: true}}
@@ -98,8 +98,10 @@ contract: {dialect: pt-BR, type_base: "https://example.com/p", cors: {origins: [
 		t.Fatal(err)
 	}
 	if len(clients.TrustedProxies) != 1 || clients.Names["acme"] == "" || clients.MinimumVersion["acme-go"] != "2.1.0" || !clients.RequireVersion ||
-		len(clients.Identify) != 3 || clients.Identify[0] != (identity.Source{Kind: identity.KindHeader, Header: "X-Partner", Shared: true}) ||
-		clients.Identify[1].Kind != identity.KindBasic || clients.Identify[2] != (identity.Source{Kind: identity.KindNetwork, IPv4: 24, IPv6: 48}) {
+		len(clients.Identify) != 5 || clients.Identify[0] != (identity.Source{Kind: identity.KindHeader, Header: "X-Partner", Shared: true}) ||
+		clients.Identify[1] != (identity.Source{Kind: identity.KindCookie, Cookie: "sid"}) ||
+		clients.Identify[2] != (identity.Source{Kind: identity.KindCookie, Cookie: "tenant", Shared: true}) ||
+		clients.Identify[3].Kind != identity.KindBasic || clients.Identify[4] != (identity.Source{Kind: identity.KindNetwork, IPv4: 24, IPv6: 48}) {
 		t.Errorf("clients: %+v", clients)
 	}
 	if telemetryOf(c, nil).AccessLog != nil {

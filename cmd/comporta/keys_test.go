@@ -333,3 +333,40 @@ func TestKeysAtTheEndOfADrain(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// Who is known by one cookie has one key whatever the others do, and its value is
+// shown to nobody.
+func TestKeysOfClientsKnownByACookie(t *testing.T) {
+	var n atomic.Int64
+	g := start(t, service(t, orders(&n)), "clients: {identify: [{cookie: sid}]}\naccess_log: {format: json}\nstore: {engine: memory}\nidempotency: {on_503: release, routes: [other]}")
+	for _, tc := range []struct {
+		cookie   string
+		replayed bool
+	}{
+		{"sid=hunter2; _ga=1", false},
+		{"sid=hunter2; _ga=2", true},
+		{"_ga=3; sid=hunter2; theme=dark", true},
+		{"sid=hunter3; _ga=1", false}, // somebody else
+		{"_ga=1", false},              // nobody: known by the network and all cookies
+		{"_ga=1", true},
+		{"_ga=2", false},
+		{"sid=hunter2; sid=hunter3", false}, // in doubt, nobody
+		{"sid=hunter2; sid=hunter3", true},
+	} {
+		if status, replayed, body := g.post(t, "/orders", "k-1", "Cookie", tc.cookie); status != 201 || replayed != tc.replayed {
+			t.Errorf("%s: %d %s, replayed: %v", tc.cookie, status, body, replayed)
+		}
+	}
+	g.command(t, exitFine, "shed", "add", "-route", "other")
+	if status, _, body := g.post(t, "/pay", "k-2", "Cookie", "sid=hunter2", "X-Request-Id", "r-1"); status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", status, body)
+	}
+	_, metrics := g.get(g.admin + "/metrics")
+	said := metrics + g.log.String() + g.access.String()
+	for _, args := range []string{"who", "who -json", "explain r-1", "keys list", "keys list -json"} {
+		said += g.command(t, exitFine, strings.Fields(args)...)
+	}
+	if !strings.Contains(said, "r-1") || strings.Contains(said, "hunter") {
+		t.Errorf("the value of the cookie is told, or nothing is:\n%s", said)
+	}
+}

@@ -50,7 +50,7 @@ func (l *loader) checkIdentify() {
 		}
 		kinds := s.kinds()
 		if len(kinds) != 1 {
-			l.wrongf(path, "each entry is one of header, basic, jwt, mtls, network", "has %s", count(kinds))
+			l.wrongf(path, "each entry is one of header, cookie, basic, jwt, mtls, network", "has %s", count(kinds))
 			continue
 		}
 		if last >= 0 {
@@ -77,6 +77,9 @@ func (s *Source) kinds() []string {
 	var kinds []string
 	if s.Header != "" {
 		kinds = append(kinds, "header "+strings.ToLower(s.Header))
+	}
+	if s.Cookie != "" {
+		kinds = append(kinds, "cookie "+s.Cookie)
 	}
 	if s.Basic != nil {
 		kinds = append(kinds, "basic")

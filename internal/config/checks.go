@@ -17,6 +17,7 @@ import (
 var checks = map[string]func(string) *fault{
 	"addr":        checkAddr,
 	"client":      checkClient,
+	"cookie":      checkCookie,
 	"file":        checkText,
 	"header":      checkHeader,
 	"healthpath":  checkHealthPath,
@@ -107,6 +108,16 @@ func checkHeader(text string) *fault {
 	switch name {
 	case "Host", "Connection", "Transfer-Encoding", "Trailer", "Te", "Upgrade", "Keep-Alive", "Content-Length", "Proxy-Connection":
 		return &fault{show(text) + " belongs to the connection, not to the client", "choose a header that your clients send, such as X-Api-Key"}
+	}
+	return nil
+}
+
+var cookieToken = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
+
+// checkCookie never repeats the text: who misreads the key puts the value there.
+func checkCookie(text string) *fault {
+	if !cookieToken.MatchString(text) {
+		return &fault{"not the name of a cookie", "the name alone, such as session"}
 	}
 	return nil
 }

@@ -223,10 +223,12 @@ type Clients struct {
 }
 
 // Source is one place in which an identity may stand: exactly one of its first
-// five fields is set.
+// six fields is set.
 type Source struct {
 	// A request header, taken whole.
 	Header string `key:"header" default:"" check:"header"`
+	// The name of a cookie whose value is a secret of one user and stays the same from one request to the next. What else is in Cookie does not count.
+	Cookie string `key:"cookie" default:"" check:"cookie"`
 	// The user name of HTTP basic authentication.
 	Basic *Basic `key:"basic"`
 	// A signed token in Authorization: Bearer.

@@ -114,7 +114,7 @@ func (p *printer) key(s *schema, v reflect.Value, path string, depth int) {
 // absent reports a text whose default is none and that nobody gave: in a list
 // it would only be noise, and for one key of several it would be wrong.
 func absent(s *schema, v reflect.Value) bool {
-	return s.owner == reflect.TypeFor[Source]() && s.key == "header" && v.Len() == 0
+	return s.owner == reflect.TypeFor[Source]() && (s.key == "header" || s.key == "cookie") && v.Len() == 0
 }
 
 func (p *printer) list(s *schema, v reflect.Value, path string, depth int, comment string) {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -106,7 +107,7 @@ func ruleOf(f reflect.StructField) rule {
 		r.oneOf = strings.Fields(words)
 	}
 	if name := f.Tag.Get("check"); name != "" {
-		r.check, r.secret = named(name), name == "sha256" || name == "redis" || name == "storeurl"
+		r.check, r.secret = named(name), slices.Contains(secretChecks, name)
 	}
 	if name := f.Tag.Get("keys"); name != "" {
 		r.checkKey = named(name)
@@ -118,6 +119,9 @@ func ruleOf(f reflect.StructField) rule {
 	}
 	return r
 }
+
+// secretChecks are those of values that are secrets, or may be one by mistake.
+var secretChecks = []string{"cookie", "redis", "sha256", "storeurl"}
 
 func named(name string) func(string) *fault {
 	c := checks[name]
