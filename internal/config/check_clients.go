@@ -41,7 +41,6 @@ func (l *loader) conflict(path string, i int) {
 func (l *loader) checkIdentify() {
 	seen := map[string]int{}
 	last := -1 // the network source, after which nothing is asked
-	perUser := 0
 	for i := range l.c.Clients.Identify {
 		path := fmt.Sprintf("clients.identify[%d]", i)
 		s := &l.c.Clients.Identify[i]
@@ -62,13 +61,44 @@ func (l *loader) checkIdentify() {
 		seen[kinds[0]] = i
 		if s.Network != nil {
 			last = i
-		} else if !s.Shared {
-			perUser++
 		}
 		l.checkSource(path, s)
 	}
-	if bearer, ok := seen["header authorization"]; ok && perUser == 1 && l.sound("clients.identify") {
-		l.warnf(fmt.Sprintf("clients.identify[%d]", bearer), "name users by {jwt: …} or by a key of their own", "a bearer token changes when it is refreshed, and then its user is somebody new: slots and fairness start again")
+	if l.sound("clients.identify") {
+		l.adviseIdentify()
+	}
+}
+
+// adviseIdentify tells of identities that change while their users stay.
+func (l *loader) adviseIdentify() {
+	sources, keyed := l.c.Clients.Identify, l.c.KeepsKeys() && l.sound("idempotency")
+	if keyed && !slices.ContainsFunc(sources, func(s Source) bool { return s.Network == nil }) {
+		l.warnf("clients.identify", "name what tells users apart: {cookie: NAME}, {header: NAME}, {jwt: …}",
+			"clients are known by their network alone, and their idempotency keys by all of Authorization and Cookie too: a repeat from another network, or with any cookie changed, is carried out again")
+		return
+	}
+	only := -1 // the source of all that users are told apart by
+	for i := range sources {
+		switch s := &sources[i]; {
+		case s.Network != nil || s.Shared:
+		case only >= 0:
+			return
+		default:
+			only = i
+		}
+	}
+	if only < 0 {
+		return
+	}
+	again := "slots, fairness and rate limits start again"
+	if keyed {
+		again += ", and what was done under an idempotency key is done again when it is repeated"
+	}
+	switch path, name := fmt.Sprintf("clients.identify[%d]", only), sources[only].Header; {
+	case strings.EqualFold(name, "Authorization"):
+		l.warnf(path, "name users by {jwt: …}, {cookie: NAME} or a key of their own", "a bearer token changes when it is refreshed, and then its user is somebody new: %s", again)
+	case strings.EqualFold(name, "Cookie"):
+		l.warnf(path, "{cookie: NAME}", "the header changes with any cookie, and then its user is somebody new: %s", again)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/comporta/comporta/gate/idempotency"
@@ -219,11 +218,6 @@ func (l *loader) adviseIdempotency() {
 	if !said {
 		l.warnf("idempotency.on_503", "on_503: unknown where a proxy stands before the service, on_503: release where none does",
 			"after 503 a key is free again; a sidecar or load balancer may answer 503 when the service was asked already")
-	}
-	bearer := func(s Source) bool { return strings.EqualFold(s.Header, "Authorization") }
-	if n := slices.IndexFunc(l.c.Clients.Identify, bearer); n >= 0 && l.sound("clients") && l.given("clients.identify") {
-		l.warnf(fmt.Sprintf("clients.identify[%d]", n), "identify: [{jwt: {…}}] goes by the subject",
-			"a client whose token was renewed between two tries is another client, and its key another key")
 	}
 }
 
