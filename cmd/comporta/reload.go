@@ -53,6 +53,9 @@ func (a *app) exchange() error {
 	// Requests of the old gate go on with the old proxy; only the idle connections
 	// are closed that the new one has no use for.
 	old.proxy.Close()
+	if routes, changed := keysAnew(old.config, c); len(routes) > 0 {
+		a.log.Warn("idempotency keys of these routes are new from now on: what was done is done again when it is repeated", "routes", routes, "changed", changed)
+	}
 	a.log.Info("reloaded", "listen", a.listeners.addresses(), "upstreams", len(c.Upstream.URLs))
 	return nil
 }
