@@ -16,8 +16,8 @@ const (
 	maxEquals = 1024
 )
 
-// cookieOf returns the value of the one cookie of a name, without quotes around it. It allocates nothing. Several lines are one list (RFC 9113,
-// 8.2.3).
+// cookieOf returns the value of the one cookie of a name, without quotes around it.
+// It allocates nothing. Several lines are one list (RFC 9113, 8.2.3).
 //
 // It returns nothing where there is none, and where two readers of the header
 // could see different values, since the service might honour the one that is not
