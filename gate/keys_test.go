@@ -384,6 +384,45 @@ func TestFinalRefusalsArePassedAsFinal(t *testing.T) {
 	k.counts.wants(t, idempotency.Executed, 1)
 }
 
+// A 401 is about the credentials of one try. Who stands by with better ones is
+// carried out, and neither is told when to come, or not to.
+func TestUnauthorizedIsForItsCallerAlone(t *testing.T) {
+	var served []string
+	k := keyed{policy: idempotency.Policy{Wait: true}}
+	k.run(t, func(w http.ResponseWriter, r *http.Request) {
+		token := r.Header.Get("Authorization")
+		served = append(served, token)
+		time.Sleep(2 * time.Second)
+		if token == "Bearer old" {
+			w.Header().Set("Www-Authenticate", "Bearer")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}, func(t *testing.T, h *house) {
+		check := func(token string, status int, replayed bool) {
+			a := h.post("/orders", "k", "x", "Authorization", token)
+			if a.status != status || a.replayed() != replayed || (a.header.Get("Www-Authenticate") != "") != (status == 401) {
+				t.Errorf("%s: %+v", token, a)
+			}
+			if a.header.Get("X-Should-Retry") != "" || a.header.Get("Retry-After") != "" {
+				t.Errorf("%s: told %v", token, a.header)
+			}
+		}
+		var all sync.WaitGroup
+		all.Go(func() { check("Bearer old", 401, false) })
+		time.Sleep(time.Second) // it has its claim
+		all.Go(func() { check("Bearer new", 201, false) })
+		all.Wait()
+		check("Bearer newer", 201, true)
+		if got := strings.Join(served, ","); got != "Bearer old,Bearer new" {
+			t.Errorf("served %s", got)
+		}
+	})
+	k.counts.wants(t, idempotency.Released, 1)
+	k.counts.wants(t, idempotency.Recorded, 1)
+}
+
 // A finished key is replayed when the house is full, and takes no permit.
 func TestReplayNeedsNoPermit(t *testing.T) {
 	var s shop
@@ -455,6 +494,11 @@ func TestWhatBecomesOfFailures(t *testing.T) {
 		{"500 is replayed", idempotency.Policy{}, status(500), "replayed", 500},
 		{"500 released", idempotency.Policy{Release5xx: true}, status(500), "executed", 500},
 		{"404 is replayed", idempotency.Policy{}, status(404), "replayed", 404},
+		{"401 is not stored", idempotency.Policy{}, status(401), "executed", 401},
+		{"407 is not stored", idempotency.Policy{}, status(407), "executed", 407},
+		{"421 is not stored", idempotency.Policy{}, status(421), "executed", 421},
+		{"425 is not stored", idempotency.Policy{}, status(425), "executed", 425},
+		{"408 is replayed", idempotency.Policy{}, status(408), "replayed", 408},
 		{"429 is not stored", idempotency.Policy{}, status(429), "executed", 429},
 		{"503 is not stored", idempotency.Policy{}, status(503), "executed", 503},
 		{"503 in doubt", idempotency.Policy{Doubt503: true}, status(503), "in_progress", 503},

@@ -64,10 +64,18 @@ const (
 )
 
 // EndingOf reads a complete answer of the service's own.
+//
+// 401, 407, 421 and 425 say by their definitions that the request was not applied
+// (RFC 9110, 15.5.2, 15.5.8 and 15.5.20; RFC 8470, 5.2). They speak of the
+// credentials or the connection of one try, and those who stand by may have better
+// ones: they ask for themselves. 408 is recorded: a service that has acted, and was
+// kept waiting by another, may say it too.
 func (p *Policy) EndingOf(status int) Ending {
 	switch {
 	case status < 200: // protocols were switched: no answer followed
 		return Doubt
+	case status == 401, status == 407, status == 421, status == 425:
+		return Release
 	case status == 429:
 		return Refused
 	case status == 503 && p.Doubt503:
@@ -80,18 +88,21 @@ func (p *Policy) EndingOf(status int) Ending {
 	return Record
 }
 
-// The gRPC statuses that say what 429, 503 and 5xx say.
+// The gRPC statuses that say what 401, 429, 503 and 5xx say.
 const (
 	grpcUnknown           = 2
 	grpcResourceExhausted = 8
 	grpcInternal          = 13
 	grpcUnavailable       = 14
 	grpcDataLoss          = 15
+	grpcUnauthenticated   = 16
 )
 
 // EndingOfGRPC is EndingOf for the status of a gRPC call that was answered.
 func (p *Policy) EndingOfGRPC(code int) Ending {
 	switch code {
+	case grpcUnauthenticated:
+		return p.EndingOf(401)
 	case grpcResourceExhausted:
 		return p.EndingOf(429)
 	case grpcUnavailable:

@@ -138,6 +138,7 @@ func TestErrorsOfTheService(t *testing.T) {
 		{"internal", idempotency.Policy{}, status.Error(codes.Internal, "oops"), "replayed"},
 		{"internal released", idempotency.Policy{Release5xx: true}, status.Error(codes.Internal, "oops"), "executed"},
 		{"unavailable", idempotency.Policy{}, status.Error(codes.Unavailable, "later"), "executed"},
+		{"unauthenticated", idempotency.Policy{}, status.Error(codes.Unauthenticated, "who?"), "executed"},
 		{"in doubt", idempotency.Policy{}, status.Error(codes.DeadlineExceeded, "somewhere"), "in progress"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
