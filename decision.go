@@ -24,6 +24,8 @@ type Decision struct {
 	Reason Reason // ReasonNone when admitted
 	// WouldRefuse is the reason in observe mode: the request was let in all the same.
 	WouldRefuse Reason
+	// Detail says more of the Reason; DetailNone: nothing.
+	Detail Detail
 	// Due is the instant at which a refused client may return; zero when the
 	// refusal is not retryable. Wait is Due minus the time of the decision.
 	Due  time.Time

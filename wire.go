@@ -197,19 +197,34 @@ func parseUint(s string, limit int) (int, bool) {
 // are one and the same key; 1 to 255 visible ASCII characters. A quoted key may
 // not contain escapes: two spellings of one key would be two keys elsewhere.
 func ParseKey(v string) (key string, ok bool) {
+	key, fault := readKey(v)
+	return key, fault == DetailNone
+}
+
+// readKey reads one key, or says what is wrong with it.
+func readKey(v string) (key string, fault Detail) {
 	v = strings.Trim(v, " \t")
-	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
+	if v != "" && v[0] == '"' {
+		if len(v) == 1 || v[len(v)-1] != '"' {
+			return "", KeyUnclosed
+		}
 		v = v[1 : len(v)-1]
 	}
-	if v == "" || len(v) > MaxKeyLength {
-		return "", false
+	switch {
+	case v == "":
+		return "", KeyEmpty
+	case len(v) > MaxKeyLength:
+		return "", KeyTooLong
 	}
 	for i := range len(v) {
-		if c := v[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return "", false
+		switch c := v[i]; {
+		case c <= ' ' || c >= 0x7f:
+			return "", KeyNotVisible
+		case c == '"' || c == '\\':
+			return "", KeyQuotes
 		}
 	}
-	return v, true
+	return v, DetailNone
 }
 
 const maxPatience = 24 * time.Hour

@@ -191,6 +191,9 @@ func FuzzSignals(f *testing.F) {
 		if again, ok := ParseKey(r.IdempotencyKey); r.IdempotencyKey != "" && (!ok || again != r.IdempotencyKey) {
 			t.Errorf("key %q does not read back: %q", r.IdempotencyKey, again)
 		}
+		if r.InvalidKey != (KeyFault([]string{key}) != DetailNone) {
+			t.Errorf("key %q: invalid %v, fault %v", key, r.InvalidKey, KeyFault([]string{key}))
+		}
 		if len(r.Ticket) > maxTicketLength || len(r.Version.Name) > 64 {
 			t.Errorf("ticket or version beyond its length")
 		}

@@ -197,7 +197,7 @@ func (g *Gate) early(now time.Time, r *comporta.Request, d *Decision) comporta.R
 	if r.Patience > 0 && r.Patience < time.Millisecond {
 		return comporta.DeadlineExceeded
 	}
-	if reason := g.keys.fault(r); reason != comporta.ReasonNone {
+	if reason := g.keys.fault(r, &d.Detail); reason != comporta.ReasonNone {
 		return reason
 	}
 	if g.state.levers.list.Load() != nil {

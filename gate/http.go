@@ -256,7 +256,7 @@ func (x *exchange) refuse() {
 	ref := overload.Refusal{
 		Reason: x.d.Reason, Wait: x.d.Wait, Ticket: x.d.AppendTicket(ticket[:0]),
 		Attempts: x.r.Sighting.Attempts, RequestID: x.gate.state.RequestID(&x.r), MinimumVersion: x.d.MinimumVersion,
-		Stop: x.d.Stop, Violated: x.d.violated(),
+		Stop: x.d.Stop, Violated: x.d.violated(), Why: x.d.Detail,
 	}
 	if a := &x.d.answer; x.d.Action == comporta.ActionReplay {
 		ref.Status = a.Status

@@ -180,19 +180,21 @@ func (x *exchange) answerKeyed(next http.Handler, policy *idempotency.Policy, v 
 		if isKeys(v.Reason) {
 			keeper.CountRefusal(v.Reason)
 		}
-		x.refuseKeyed(v.Reason, v.Wait)
+		x.refuseKeyed(v)
 		return
 	}
 	if c := v.Compare; c != nil && x.body != nil {
 		if err := idempotency.Drain(c, x.body); err != nil {
-			x.refuseKeyed(idempotency.FaultOf(err), 0)
+			x.refuseKeyed(&idempotency.Verdict{Reason: idempotency.FaultOf(err)})
 			return
 		}
 	}
-	if c := v.Compare; c != nil && !c.Same() {
-		keeper.CountRefusal(comporta.IdempotencyPayloadMismatch)
-		x.refuseKeyed(comporta.IdempotencyPayloadMismatch, 0)
-		return
+	if c := v.Compare; c != nil {
+		if other := c.Verdict(); !other.Go() {
+			keeper.CountRefusal(other.Reason)
+			x.refuseKeyed(&other)
+			return
+		}
 	}
 	keeper.Count(as)
 	a := &v.Replay.Answer
@@ -230,9 +232,9 @@ func isKeys(r comporta.Reason) bool {
 	return r >= comporta.IdempotencyKeyMissing && r <= comporta.IdempotencyAnswerNotKept
 }
 
-func (x *exchange) refuseKeyed(reason comporta.Reason, wait time.Duration) {
-	x.d.again = wait
-	x.d.refuseAt(x.now(), reason)
+func (x *exchange) refuseKeyed(v *idempotency.Verdict) {
+	x.d.again, x.d.Detail = v.Wait, v.Detail
+	x.d.refuseAt(x.now(), v.Reason)
 	x.decided()
 	x.refuse()
 }
@@ -244,7 +246,7 @@ func (x *exchange) storeDown(next http.Handler, policy *idempotency.Policy, err 
 	if !policy.Pass {
 		x.d.giveBackAt(x.now())
 		keeper.Count(idempotency.StoreRefused)
-		x.refuseKeyed(comporta.IdempotencyUnavailable, 0)
+		x.refuseKeyed(&idempotency.Verdict{Reason: comporta.IdempotencyUnavailable})
 		return
 	}
 	keeper.Count(idempotency.StorePassed)

@@ -86,8 +86,9 @@ func (k *keyed) policyOf(r *comporta.Request) *idempotency.Policy {
 	return k.policies[r.Route]
 }
 
-// fault says what is wrong with a request as far as its key goes.
-func (k *keyed) fault(r *comporta.Request) comporta.Reason {
+// fault says what is wrong with a request as far as its key goes, and more of it in
+// detail.
+func (k *keyed) fault(r *comporta.Request, detail *comporta.Detail) comporta.Reason {
 	if k == nil || r.Safe() {
 		return comporta.ReasonNone
 	}
@@ -96,7 +97,7 @@ func (k *keyed) fault(r *comporta.Request) comporta.Reason {
 	case p == nil:
 		return comporta.ReasonNone
 	case r.InvalidKey:
-		reason = comporta.IdempotencyKeyInvalid
+		reason, *detail = comporta.IdempotencyKeyInvalid, comporta.KeyFault(r.Header[comporta.HeaderIdempotencyKey])
 	case r.IdempotencyKey == "" && p.Require:
 		reason = comporta.IdempotencyKeyMissing
 	default:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,6 +133,14 @@ func (a *answer) wants(t *testing.T, status int, code comporta.Reason) {
 	}
 }
 
+// details checks the sentence for the developer.
+func (a *answer) details(t *testing.T, want comporta.Detail) {
+	t.Helper()
+	if a.problem.Detail != want.String() {
+		t.Errorf("detail %q, want %q", a.problem.Detail, want)
+	}
+}
+
 // cases/proxy.md 36 and cases/events.md 42.
 func TestCase_Proxy_F36_Events_E42_TheSameAnswerAgain(t *testing.T) {
 	var s shop
@@ -159,12 +168,18 @@ func TestCase_Proxy_F36_Events_E42_TheSameAnswerAgain(t *testing.T) {
 		if e := j.last(t); e.decision.Action != comporta.ActionReplay || e.outcome.Status != 201 || e.outcome.Result != comporta.ResultSuccess {
 			t.Errorf("%+v", e)
 		}
-		other := h.post("/orders", "k1", "two apples")
-		other.wants(t, 422, comporta.IdempotencyPayloadMismatch)
-		query := h.post("/orders?coupon=1", "k1", "one apple")
-		query.wants(t, 422, comporta.IdempotencyPayloadMismatch)
-		path := h.post("/orders/x", "k1", "one apple")
-		path.wants(t, 422, comporta.IdempotencyPayloadMismatch)
+		for _, other := range []struct {
+			path, body string
+			detail     comporta.Detail
+		}{
+			{"/orders", "two apples", comporta.OtherBody},
+			{"/orders?coupon=1", "one apple", comporta.OtherTarget},
+			{"/orders/x", "one apple", comporta.OtherTarget},
+		} {
+			a := h.post(other.path, "k1", other.body)
+			a.wants(t, 422, comporta.IdempotencyPayloadMismatch)
+			a.details(t, other.detail)
+		}
 		if n := s.orders.Load(); n != 1 {
 			t.Errorf("%d orders", n)
 		}
@@ -184,9 +199,20 @@ func TestCase_Events_E42_MissingAndInvalidKeys(t *testing.T) {
 	k.run(t, s.ServeHTTP, func(t *testing.T, h *house) {
 		a := h.ask(t.Context(), "POST", "/orders")
 		a.wants(t, 400, comporta.IdempotencyKeyMissing)
-		for _, key := range []string{`""`, `"a`, "a b", strings.Repeat("k", 256), `"a\"b"`} {
+		for key, detail := range map[string]comporta.Detail{
+			`""`: comporta.KeyEmpty, `"a`: comporta.KeyUnclosed, "a b": comporta.KeyNotVisible,
+			strings.Repeat("k", 256): comporta.KeyTooLong, `"a\"b"`: comporta.KeyQuotes,
+		} {
 			a := h.post("/orders", key, "x")
 			a.wants(t, 400, comporta.IdempotencyKeyInvalid)
+			a.details(t, detail)
+		}
+		req := httptest.NewRequest(http.MethodPost, "http://gate/orders", http.NoBody)
+		req.Header["Idempotency-Key"] = []string{"a", "a"}
+		two := httptest.NewRecorder()
+		h.gate.Serve(two, req, &s)
+		if !strings.Contains(two.Body.String(), comporta.KeySentTwice.String()) {
+			t.Errorf("two lines: %s", two.Body)
 		}
 		if s.orders.Load() != 0 {
 			t.Error("the service was asked")
@@ -199,7 +225,7 @@ func TestCase_Events_E42_MissingAndInvalidKeys(t *testing.T) {
 		}
 	})
 	k.counts.wants(t, idempotency.KeyMissing, 1)
-	k.counts.wants(t, idempotency.KeyInvalid, 5)
+	k.counts.wants(t, idempotency.KeyInvalid, 6)
 }
 
 // Many clients offer h2c on every request: that must not switch keys off.
@@ -786,9 +812,11 @@ func TestLargeBodiesAreDigestedAsTheyPass(t *testing.T) {
 				t.Errorf("the same: %d %v", a.status, a.header)
 			}
 			for what, other := range map[string]string{"shorter": large[1:], "longer": large + "x", "other": large[1:] + "y", "small": "x"} {
-				if a := send(other); a.status != 422 {
+				a := send(other)
+				if a.status != 422 {
 					t.Errorf("%s: %d", what, a.status)
 				}
+				a.details(t, comporta.OtherBody)
 			}
 		}
 	})

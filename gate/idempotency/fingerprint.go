@@ -8,6 +8,8 @@ import (
 	"hash"
 	"io"
 	"sync"
+
+	"github.com/comporta/comporta"
 )
 
 // Fingerprint tells the operations of one key apart: by the target of the request,
@@ -108,6 +110,18 @@ func (f Fingerprint) like(recorded []byte) likeness {
 	return alike
 }
 
+// difference says in what a fingerprint differs from a recorded one that it is not
+// like; DetailNone: that cannot be told.
+func (f Fingerprint) difference(recorded []byte) comporta.Detail {
+	switch r, ok := parseFingerprint(recorded); {
+	case !ok:
+		return comporta.DetailNone
+	case f.target != r.target:
+		return comporta.OtherTarget
+	}
+	return comporta.OtherBody
+}
+
 // Sum digests a body that passes, whatever its length, and keeps none of it. A
 // service may read its body in a goroutine of its own while the answer is under
 // way: its methods may be called from many.
@@ -180,6 +194,15 @@ func (c *Compare) Left() int64 { return c.recorded.size - c.size + 1 }
 // Enough reports whether more of the body cannot change the answer.
 func (c *Compare) Enough() bool {
 	return !c.recorded.known || c.extra || !c.recorded.whole && c.size == c.recorded.size
+}
+
+// Verdict says whether the body that has passed lets an operation go on to the
+// recorded answer: it is zero, or that of a mismatch.
+func (c *Compare) Verdict() (v Verdict) {
+	if !c.Same() {
+		v.Reason, v.Detail = comporta.IdempotencyPayloadMismatch, comporta.OtherBody
+	}
+	return v
 }
 
 // Same reports whether the body that has passed is the recorded one. Of a body

@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/comporta/comporta"
+
 	"pgregory.net/rapid"
 )
 
@@ -65,8 +67,8 @@ func TestFingerprintsTellTargetsApart(t *testing.T) {
 	a := NewFingerprint("/a", "b")
 	rec := recorded(a.WithBody([]byte("x")))
 	for _, other := range []Fingerprint{NewFingerprint("/a", ""), NewFingerprint("/ab", ""), NewFingerprint("", "/ab"), NewFingerprint("/a", "b=")} {
-		if l := other.like(rec); l != different {
-			t.Errorf("%v", l)
+		if l, d := other.like(rec), other.difference(rec); l != different || d != comporta.OtherTarget {
+			t.Errorf("%v %v", l, d)
 		}
 	}
 	if same := a.WithBody([]byte("x")); same.like(rec) != alike {
@@ -76,8 +78,11 @@ func TestFingerprintsTellTargetsApart(t *testing.T) {
 	if l := a.like(nil); l != alike {
 		t.Errorf("nothing was recorded to differ from: %v", l)
 	}
-	if l := a.like(rec[1:]); l != different {
-		t.Errorf("what cannot be read: %v", l)
+	if l, d := a.like(rec[1:]), a.difference(rec[1:]); l != different || d != comporta.DetailNone {
+		t.Errorf("what cannot be read: %v %v", l, d)
+	}
+	if other := a.WithBody([]byte("y")); other.like(rec) != different || other.difference(rec) != comporta.OtherBody {
+		t.Errorf("another body: %v", other.difference(rec))
 	}
 	if l := a.like(recorded(a)); l != alike {
 		t.Errorf("the body was never known: %v", l)

@@ -91,7 +91,8 @@ func (v *visit) serve() {
 	}
 	key, ok := comporta.ParseKey(keys[0])
 	if !ok || len(keys) > 1 {
-		v.no(&Verdict{Reason: comporta.IdempotencyKeyInvalid})
+		invalid := InvalidKey(keys)
+		v.no(&invalid)
 		return
 	}
 	if err := v.name(key); err != nil {
@@ -241,8 +242,8 @@ func (v *visit) tell(verdict *Verdict, as Event) {
 			v.refuse(&overload.Refusal{Reason: FaultOf(err)})
 			return
 		}
-		if !c.Same() {
-			v.no(&Verdict{Reason: comporta.IdempotencyPayloadMismatch})
+		if other := c.Verdict(); !other.Go() {
+			v.no(&other)
 			return
 		}
 	}
@@ -277,7 +278,7 @@ func (v *visit) no(verdict *Verdict) {
 		return
 	}
 	v.k.CountRefusal(verdict.Reason)
-	v.refuse(&overload.Refusal{Reason: verdict.Reason, Wait: verdict.Wait})
+	v.refuse(&overload.Refusal{Reason: verdict.Reason, Why: verdict.Detail, Wait: verdict.Wait})
 }
 
 // down answers while the store is down.

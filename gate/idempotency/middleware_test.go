@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/idempotency"
 	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/internal/memhttp"
@@ -102,24 +103,28 @@ func TestMiddleware(t *testing.T) {
 			status          int
 			replayed        bool
 			calls           int64
+			detail          comporta.Detail
 		}{
-			{"/orders/1", "k", "apple", nil, 200, false, 1},
-			{"/orders/1", `"k"`, "apple", nil, 200, true, 1},
-			{"/orders/1", "k", "pear", nil, 422, false, 1},
-			{"/orders/2", "k", "apple", nil, 422, false, 1}, // one pattern is one route
-			{"/orders/1?x", "k", "apple", nil, 422, false, 1},
-			{"/orders/1", "k", "apple", []string{"Authorization", "Bearer b"}, 200, false, 2},
-			{"/orders/1", "k", "apple", []string{"Authorization", "Bearer b"}, 200, true, 2},
-			{"/orders/1", "k", "apple", []string{"Cookie", "b"}, 200, false, 3},
-			{"/orders/1", "", "apple", nil, 200, false, 4}, // not required
-			{"/orders/1", `"`, "apple", nil, 400, false, 4},
-			{"/orders/1", "k", "apple", []string{"Upgrade", "h2c"}, 200, true, 4},
-			{"/orders/1", "k", "apple", []string{"Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "Http2-Settings", "AAMAAABk"}, 200, true, 4},
-			{"/orders/1", "k", "apple", []string{"Upgrade", "x", "Connection", "Upgrade"}, 200, true, 4},
+			{"/orders/1", "k", "apple", nil, 200, false, 1, comporta.DetailNone},
+			{"/orders/1", `"k"`, "apple", nil, 200, true, 1, comporta.DetailNone},
+			{"/orders/1", "k", "pear", nil, 422, false, 1, comporta.OtherBody},
+			{"/orders/2", "k", "apple", nil, 422, false, 1, comporta.OtherTarget}, // one pattern is one route
+			{"/orders/1?x", "k", "apple", nil, 422, false, 1, comporta.OtherTarget},
+			{"/orders/1", "k", "apple", []string{"Authorization", "Bearer b"}, 200, false, 2, comporta.DetailNone},
+			{"/orders/1", "k", "apple", []string{"Authorization", "Bearer b"}, 200, true, 2, comporta.DetailNone},
+			{"/orders/1", "k", "apple", []string{"Cookie", "b"}, 200, false, 3, comporta.DetailNone},
+			{"/orders/1", "", "apple", nil, 200, false, 4, comporta.DetailNone}, // not required
+			{"/orders/1", `"`, "apple", nil, 400, false, 4, comporta.KeyUnclosed},
+			{"/orders/1", "k", "apple", []string{"Upgrade", "h2c"}, 200, true, 4, comporta.DetailNone},
+			{"/orders/1", "k", "apple", []string{"Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "Http2-Settings", "AAMAAABk"}, 200, true, 4, comporta.DetailNone},
+			{"/orders/1", "k", "apple", []string{"Upgrade", "x", "Connection", "Upgrade"}, 200, true, 4, comporta.DetailNone},
 		} {
 			status, replayed, text := ask(tc.path, tc.key, tc.body, tc.header...)
 			if status != tc.status || replayed != tc.replayed || s.calls.Load() != tc.calls {
 				t.Errorf("request %d: %d %v %q, %d calls", i, status, replayed, text, s.calls.Load())
+			}
+			if tc.detail != comporta.DetailNone && !strings.Contains(text, `"detail":"`+tc.detail.String()+`"`) {
+				t.Errorf("request %d: %q, want %q", i, text, tc.detail)
 			}
 		}
 	})
@@ -190,7 +195,7 @@ func TestMiddlewareStandsByAndDigestsAsItPasses(t *testing.T) {
 				}
 				status, h, text := s.post(t.Context(), "/orders/1", "k", strings.NewReader(body), "Tenant", "a")
 				switch {
-				case i == 7 && status != 422, i < 7 && (status != 200 || !strings.HasPrefix(text, "102400")):
+				case i == 7 && (status != 422 || !strings.Contains(text, comporta.OtherBody.String())), i < 7 && (status != 200 || !strings.HasPrefix(text, "102400")):
 					t.Errorf("%d: %d %s", i, status, text)
 				case h.Get("Idempotency-Replayed") == "true":
 					replayed.Add(1)

@@ -21,6 +21,8 @@ type Operation struct {
 type Verdict struct {
 	// Reason is why it may not run: one of the reasons of idempotency.
 	Reason comporta.Reason
+	// Detail says more of the Reason; DetailNone: nothing.
+	Detail comporta.Detail
 	// Wait is when to ask again, for a reason that is retryable.
 	Wait time.Duration
 	// Replay is the record whose answer it gets; nil: none.
@@ -49,13 +51,13 @@ func (v *Verdict) Go() bool {
 func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen bool) Verdict {
 	if fl := k.flights.find(&op.Name); fl != nil {
 		if op.Fingerprint.like(fl.fingerprint) == different {
-			return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
+			return op.mismatch(fl.fingerprint)
 		}
 		return busy(now, fl.started, fl.leaseLeft(now))
 	}
 	if o, ok := k.flights.otherAt(now, &op.Name); ok {
 		if op.Fingerprint.like(o.fingerprint) == different {
-			return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
+			return op.mismatch(o.fingerprint)
 		}
 		return busy(now, o.started, o.leased.Sub(now))
 	}
@@ -84,6 +86,17 @@ func (k *Keeper) LookAt(ctx context.Context, now time.Time, op *Operation, seen 
 	return k.judge(now, op, &r)
 }
 
+// mismatch is the verdict on an operation that is not the recorded one.
+func (op *Operation) mismatch(recorded []byte) Verdict {
+	return Verdict{Reason: comporta.IdempotencyPayloadMismatch, Detail: op.Fingerprint.difference(recorded)}
+}
+
+// InvalidKey is the verdict on a request whose key, sent in these lines, cannot be
+// read.
+func InvalidKey(lines []string) Verdict {
+	return Verdict{Reason: comporta.IdempotencyKeyInvalid, Detail: comporta.KeyFault(lines)}
+}
+
 // failed is the verdict when the store cannot be asked.
 func (k *Keeper) failed(err error) Verdict {
 	return Verdict{Reason: comporta.IdempotencyUnavailable, Err: err}
@@ -102,7 +115,7 @@ func busy(now, started time.Time, lease time.Duration) Verdict {
 func (k *Keeper) judge(now time.Time, op *Operation, r *store.Record) Verdict {
 	likeness := op.Fingerprint.like(r.Fingerprint)
 	if likeness == different {
-		return Verdict{Reason: comporta.IdempotencyPayloadMismatch}
+		return op.mismatch(r.Fingerprint)
 	}
 	switch r.State {
 	case store.Finished:

@@ -145,6 +145,8 @@ func (g *golden) read(name, value string) (err error) {
 		ref.Outcome = value
 	case "detail":
 		ref.Detail = value
+	case "why":
+		ref.Why, err = whyOf(value)
 	case "violated":
 		ref.Violated = strings.Split(value, ", ")
 	case "code":
@@ -168,6 +170,16 @@ func (g *golden) read(name, value string) (err error) {
 		err = fmt.Errorf("unknown field")
 	}
 	return err
+}
+
+// whyOf finds a detail by the beginning of its sentence.
+func whyOf(text string) (comporta.Detail, error) {
+	for d := comporta.DetailNone + 1; d < comporta.NumDetails; d++ {
+		if strings.HasPrefix(d.String(), text) {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("no detail begins with %q", text)
 }
 
 var dateLine = regexp.MustCompile(`(?m)^Date: .*\r\n`)

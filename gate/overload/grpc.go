@@ -170,8 +170,8 @@ func (wr *Writer) grpcHead(h http.Header, r *http.Request, ref *Refusal, s *scra
 func appendMessage(b []byte, ref *Refusal) []byte {
 	b = appendPercent(b, ref.code())
 	b = append(b, ": "...)
-	if ref.Detail != "" {
-		return appendPercent(b, ref.Detail)
+	if detail := ref.detail(); detail != "" {
+		return appendPercent(b, detail)
 	}
 	return appendPercent(b, ref.title())
 }

@@ -39,6 +39,8 @@ func portugueseDetail(ref *Refusal) string {
 		return ref.Detail
 	case ref.Code != "":
 		return ""
+	case portugueseWhys[ref.Why%comporta.NumDetails] != "":
+		return portugueseWhys[ref.Why%comporta.NumDetails]
 	}
 	return portugueseDetails[ref.reason()]
 }
@@ -63,4 +65,16 @@ var portugueseDetails = [comporta.NumReasons]string{
 	comporta.HeaderTooLarge:              "os cabeçalhos do pedido passam do limite",
 	comporta.UnimplementedTransferCoding: "o pedido usa uma codificação de transferência diferente de chunked",
 	comporta.MethodNotAllowed:            "este método nunca é encaminhado",
+}
+
+// portugueseWhys are the details of the contract in this dialect.
+var portugueseWhys = [comporta.NumDetails]string{
+	comporta.KeySentTwice:  "o cabeçalho Idempotency-Key veio em mais de uma linha",
+	comporta.KeyEmpty:      "o cabeçalho Idempotency-Key está vazio",
+	comporta.KeyTooLong:    "a chave passa de 255 caracteres",
+	comporta.KeyUnclosed:   "a chave começa com aspas e não termina com elas",
+	comporta.KeyQuotes:     "a chave contém aspas ou uma barra invertida",
+	comporta.KeyNotVisible: "a chave contém um espaço ou outro caractere que não é ASCII visível",
+	comporta.OtherTarget:   "o caminho ou a query não é o do primeiro pedido desta chave",
+	comporta.OtherBody:     "o corpo não é o do primeiro pedido desta chave",
 }

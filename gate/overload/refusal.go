@@ -34,10 +34,11 @@ type Refusal struct {
 	// Attempts counts the sightings of the operation, this one included; 0 = unknown.
 	Attempts       int
 	RequestID      string
-	MinimumVersion string   // with ClientTooOld
-	Outcome        string   // OutcomeUnknown when the service may have acted
-	Detail         string   // a sentence for the human who debugs the client
-	Violated       []string // names of the rate rules that denied
+	MinimumVersion string          // with ClientTooOld
+	Outcome        string          // OutcomeUnknown when the service may have acted
+	Detail         string          // a sentence for the human who debugs the client
+	Why            comporta.Detail // said, in the words of the dialect, where Detail is empty
+	Violated       []string        // names of the rate rules that denied
 	// Answer is the service's own last answer, said again in place of the
 	// problem document; nil for everything but a hopeless repeat.
 	Answer *Answer
@@ -92,6 +93,14 @@ func (ref *Refusal) code() string {
 		return ref.Code
 	}
 	return ref.info().Code
+}
+
+// detail is the sentence as it is said in English; empty: there is none.
+func (ref *Refusal) detail() string {
+	if ref.Detail == "" && ref.Why != comporta.DetailNone {
+		return ref.Why.String()
+	}
+	return ref.Detail
 }
 
 func (ref *Refusal) title() string {

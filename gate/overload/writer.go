@@ -140,7 +140,7 @@ func (wr *Writer) problem(ref *Refusal) comporta.Problem {
 		Type:             wr.types[ref.reason()],
 		Title:            ref.title(),
 		Status:           ref.StatusCode(),
-		Detail:           ref.Detail,
+		Detail:           ref.detail(),
 		Code:             ref.code(),
 		Retryable:        ref.Retryable(),
 		ObservedAttempts: ref.Attempts,

@@ -108,6 +108,27 @@ func TestRefusalsAreConsistent(t *testing.T) {
 	}
 }
 
+// Each detail has its sentence in both dialects, and a service's own comes before.
+func TestDetailsHaveTheirWords(t *testing.T) {
+	t.Parallel()
+	english, portuguese := mustNew(t, Config{}), mustNew(t, Config{Dialect: DialectPortuguese})
+	for why := comporta.DetailNone + 1; why < comporta.NumDetails; why++ {
+		ref := Refusal{Reason: comporta.IdempotencyKeyInvalid, Why: why}
+		if body := answer(t, english, &ref).Body.String(); why.String() == "" || !strings.Contains(body, `"detail":"`+why.String()) {
+			t.Errorf("%d: %s", why, body)
+		}
+		if body := answer(t, portuguese, &ref).Body.String(); portugueseWhys[why] == "" || !strings.Contains(body, `"detalhe":"`+portugueseWhys[why]) {
+			t.Errorf("%d: %s", why, body)
+		}
+		ref.Detail = "a sentence of one's own"
+		for _, wr := range []*Writer{english, portuguese} {
+			if body := answer(t, wr, &ref).Body.String(); !strings.Contains(body, ref.Detail) || strings.Contains(body, why.String()) {
+				t.Errorf("%d: %s", why, body)
+			}
+		}
+	}
+}
+
 func TestZeroRefusalSaysBusy(t *testing.T) {
 	t.Parallel()
 	rec := answer(t, mustNew(t, Config{}), &Refusal{})

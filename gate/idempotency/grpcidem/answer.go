@@ -87,13 +87,18 @@ var statuses = map[comporta.Reason]codes.Code{
 	comporta.IdempotencyAnswerNotKept:   codes.FailedPrecondition,
 }
 
-// refuse is the error for a reason, with the words of the contract about repeating.
-func refuse(ctx context.Context, reason comporta.Reason, wait time.Duration) error {
+// refuse is the error for what stands in the way, with the words of the contract
+// about repeating.
+func refuse(ctx context.Context, v *idempotency.Verdict) error {
+	reason, text := v.Reason, v.Reason.Info().Title
+	if v.Detail != comporta.DetailNone {
+		text = v.Detail.String()
+	}
 	pushback := "-1" // gRFC A6: do not repeat
 	if reason.Info().Retryable {
-		pushback = strconv.FormatInt(max((wait+time.Millisecond-1).Milliseconds(), 1), 10)
+		pushback = strconv.FormatInt(max((v.Wait+time.Millisecond-1).Milliseconds(), 1), 10)
 	}
 	// It fails only outside of a call.
 	_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", pushback, "comporta-decision", reason.String()))
-	return status.Error(statuses[reason], reason.String()+": "+reason.Info().Title)
+	return status.Error(statuses[reason], reason.String()+": "+text)
 }

@@ -53,7 +53,8 @@ func (v *visit) serve(ctx context.Context, req proto.Message, handler grpc.Unary
 	}
 	key, ok := comporta.ParseKey(keys[0])
 	if !ok || len(keys) > 1 {
-		return v.no(ctx, &idempotency.Verdict{Reason: comporta.IdempotencyKeyInvalid})
+		invalid := idempotency.InvalidKey(keys)
+		return v.no(ctx, &invalid)
 	}
 	op, err := v.operation(ctx, md, key, req)
 	if err != nil {
@@ -137,7 +138,7 @@ func (v *visit) tell(ctx context.Context, verdict *idempotency.Verdict, as idemp
 
 func (v *visit) no(ctx context.Context, verdict *idempotency.Verdict) (any, error) {
 	v.c.Keeper.CountRefusal(verdict.Reason)
-	return nil, refuse(ctx, verdict.Reason, verdict.Wait)
+	return nil, refuse(ctx, verdict)
 }
 
 // down answers while the store is down.
@@ -148,5 +149,5 @@ func (v *visit) down(ctx context.Context, err error, req proto.Message, handler 
 		return handler(ctx, req)
 	}
 	v.c.Keeper.Count(idempotency.StoreRefused)
-	return nil, refuse(ctx, comporta.IdempotencyUnavailable, time.Second)
+	return nil, refuse(ctx, &idempotency.Verdict{Reason: comporta.IdempotencyUnavailable, Wait: time.Second})
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/idempotency"
 	"github.com/comporta/comporta/gate/idempotency/grpcidem"
 	"github.com/comporta/comporta/store/memstore"
@@ -107,18 +108,22 @@ func TestUnary(t *testing.T) {
 			replayed bool
 			code     codes.Code
 			decision string
+			detail   comporta.Detail
 		}{
-			{"a", []string{"idempotency-key", "k"}, "1", false, codes.OK, ""},
-			{"a", []string{"idempotency-key", `"k"`}, "1", true, codes.OK, "replayed"},
-			{"b", []string{"idempotency-key", "k"}, "", false, codes.InvalidArgument, "idempotency_payload_mismatch"},
-			{"a", []string{"idempotency-key", "k", "authorization", "b"}, "2", false, codes.OK, ""},
-			{"a", nil, "3", false, codes.OK, ""},
-			{"a", []string{"idempotency-key", ""}, "", false, codes.InvalidArgument, "idempotency_key_invalid"},
-			{"a", []string{"idempotency-key", "k", "idempotency-key", "l"}, "", false, codes.InvalidArgument, "idempotency_key_invalid"},
+			{"a", []string{"idempotency-key", "k"}, "1", false, codes.OK, "", comporta.DetailNone},
+			{"a", []string{"idempotency-key", `"k"`}, "1", true, codes.OK, "replayed", comporta.DetailNone},
+			{"b", []string{"idempotency-key", "k"}, "", false, codes.InvalidArgument, "idempotency_payload_mismatch", comporta.OtherBody},
+			{"a", []string{"idempotency-key", "k", "authorization", "b"}, "2", false, codes.OK, "", comporta.DetailNone},
+			{"a", nil, "3", false, codes.OK, "", comporta.DetailNone},
+			{"a", []string{"idempotency-key", ""}, "", false, codes.InvalidArgument, "idempotency_key_invalid", comporta.KeyEmpty},
+			{"a", []string{"idempotency-key", "k", "idempotency-key", "l"}, "", false, codes.InvalidArgument, "idempotency_key_invalid", comporta.KeySentTwice},
 		} {
 			got := h.call(t.Context(), tc.payload, tc.md...)
 			if got.user != tc.user || got.replayed != tc.replayed || status.Code(got.err) != tc.code || got.decision != tc.decision {
 				t.Errorf("call %d: %+v", i, got)
+			}
+			if want := tc.decision + ": " + tc.detail.String(); tc.code != codes.OK && status.Convert(got.err).Message() != want {
+				t.Errorf("call %d: %v, want %q", i, got.err, want)
 			}
 			if tc.code != codes.OK && got.pushback != "-1" {
 				t.Errorf("call %d: pushback %q", i, got.pushback)
