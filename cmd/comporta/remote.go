@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"os"
+	"os/user"
 	"strings"
 
 	"github.com/comporta/comporta/internal/admin"
@@ -45,11 +48,21 @@ func (r *remote) ask(ctx context.Context, method, path string, in, out any) (raw
 	if err != nil {
 		return nil, r.misused("%v", err), true
 	}
+	caller.Operator = operator()
 	raw, err = caller.Call(ctx, method, path, in, out)
 	if err != nil {
 		return nil, r.failed(err), true
 	}
 	return raw, 0, false
+}
+
+// operator is the user who runs this command.
+func operator() admin.Operator {
+	o := admin.Operator{User: fmt.Sprint("uid ", os.Getuid()), Sudo: os.Getenv("SUDO_USER")}
+	if u, err := user.Current(); err == nil { // else it has no name, as in many containers
+		o.User = u.Username
+	}
+	return o
 }
 
 // segment spells what somebody named as one segment of a path. Dots alone would be

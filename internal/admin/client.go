@@ -15,8 +15,9 @@ import (
 
 // Caller asks a running gateway. The zero Token is for loopback.
 type Caller struct {
-	URL   string // of the admin listener
-	Token string
+	URL      string // of the admin listener
+	Token    string
+	Operator Operator // on whose behalf it asks; zero: it does not say
 }
 
 // NewCaller reads the token file, if one is named.
@@ -67,6 +68,7 @@ func (c *Caller) Call(ctx context.Context, method, path string, in, out any) ([]
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
+	c.Operator.write(req.Header)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("admin: no gateway answers at %s (is it running, and is -admin right?): %w", c.URL, err)

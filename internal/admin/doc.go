@@ -4,7 +4,8 @@
 // # Basics
 //
 // [Handler] serves `/api/v1/...` in JSON; docs/openapi.yaml describes it. What
-// changes something is audited: who, what, when, and what came of it.
+// changes something is audited: from where, by whom as far as its program says
+// ([Operator]), what, when, and what came of it.
 //
 // # Caveats
 //

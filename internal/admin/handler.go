@@ -283,7 +283,8 @@ func (a *api) reload(w http.ResponseWriter, r *http.Request) {
 
 // audit writes down a change that was asked for, and what came of it.
 func (a *api) audit(r *http.Request, what string, err error, args ...any) {
-	args = append([]any{"what", what, "peer", r.RemoteAddr, "user_agent", r.UserAgent()}, args...)
+	who := append([]any{"what", what, "peer", r.RemoteAddr, "user_agent", r.UserAgent()}, operatorOf(r.Header).attributes()...)
+	args = append(who, args...)
 	if err != nil {
 		args = append(args, "error", err.Error())
 	}

@@ -311,7 +311,7 @@ func TestAudit(t *testing.T) {
 		{"GET", "/api/v1/policy", ""},
 		{"GET", "/api/v1/status", ""},
 	} {
-		s.ask(call.method, call.path, call.body, "User-Agent", "ops\nfake")
+		s.ask(call.method, call.path, call.body, "User-Agent", "ops\nfake", HeaderUser, "root", HeaderSudoUser, "ana\nlevel=ERROR")
 	}
 	var got []string
 	d := json.NewDecoder(&s.log)
@@ -320,12 +320,14 @@ func TestAudit(t *testing.T) {
 			Msg   string `json:"msg"`
 			What  string `json:"what"`
 			Peer  string `json:"peer"`
+			User  string `json:"claimed_user"`
+			Sudo  string `json:"claimed_sudo_user"`
 			Error string `json:"error"`
 		}
 		if err := d.Decode(&line); err != nil {
 			t.Fatal(err)
 		}
-		if line.Msg != "audit" || line.Peer != "192.0.2.1:1234" {
+		if line.Msg != "audit" || line.Peer != "192.0.2.1:1234" || line.User != "root" || line.Sudo != "ana?level=ERROR" {
 			t.Errorf("got %+v", line)
 		}
 		got = append(got, line.What+map[bool]string{true: " failed"}[line.Error != ""])
