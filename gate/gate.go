@@ -63,6 +63,18 @@ func (g *Gate) HasRoute(name string) bool {
 	return slices.ContainsFunc(g.routes.list, func(r Route) bool { return r.Name == name })
 }
 
+// RouteNames returns the name of every route once, in the order of the
+// configuration, and "other" last.
+func (g *Gate) RouteNames() []string {
+	var names []string
+	for i := range g.routes.list[1:] {
+		if name := g.routes.list[i+1].Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return append(names, g.routes.list[otherRoute].Name)
+}
+
 // Decision is what the gate said of one request, and the way to tell it what
 // became of it. A Decision with ActionWait goes through Await first; one with
 // ActionAdmit must be finished.

@@ -83,6 +83,23 @@ func TestRoutesNameEveryProblem(t *testing.T) {
 	}
 }
 
+func TestRouteNames(t *testing.T) {
+	g, err := New(Config{Admission: Admission{Capacity: 1}, Routes: []Route{
+		{Match: "POST /orders", Name: "orders"}, {Match: "/refunds", Name: "refunds"}, {Match: "GET /orders", Name: "orders"},
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(g.RouteNames(), ","); got != "orders,refunds,other" {
+		t.Errorf("got %s", got)
+	}
+	for _, name := range g.RouteNames() {
+		if !g.HasRoute(name) {
+			t.Errorf("no route %s", name)
+		}
+	}
+}
+
 func TestFindDoesNotAllocate(t *testing.T) {
 	rs, err := newRoutes([]Route{{Match: "POST /orders/{id}", Name: "orders"}, {Match: "/", Name: "root"}})
 	if err != nil {

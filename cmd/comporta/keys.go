@@ -76,6 +76,9 @@ func listKeys(ctx context.Context, r *remote, k *keyFlags, key string) int {
 	if done {
 		return code
 	}
+	if page.Note != "" {
+		say(r.stderr, "comporta %s: %s\n", r.Name(), page.Note)
+	}
 	if len(page.Keys) == 0 && page.Next == "" {
 		say(r.stdout, "no key is kept\n")
 		return code

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -128,6 +129,32 @@ func TestKeysCommandWithoutKeys(t *testing.T) {
 	g := start(t, service(t, fine), "")
 	if got := g.command(t, 1, "keys"); !strings.Contains(got, "idempotency.routes is empty") {
 		t.Errorf("%s", got)
+	}
+}
+
+// A misspelt filter does not pass for an empty list.
+func TestKeysCommandTellsWhatThereIsNot(t *testing.T) {
+	var n atomic.Int64
+	up := service(t, orders(&n))
+	g := start(t, up, "routes: [{match: /orders, name: orders}]\nstore: {engine: memory}\nidempotency: {routes: [orders]}")
+	g.post(t, "/orders", "k")
+	for args, want := range map[string]string{
+		"list -route order":   `there is no route "order": the configuration has orders, other`,
+		"show k -route order": `there is no route "order"`,
+		"list -state done":    "state must be running, lapsed or finished",
+	} {
+		if got := g.command(t, exitFailed, strings.Fields("keys "+args)...); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	g.write(t, up, "store: {engine: memory}\nidempotency: {routes: [other]}")
+	if problems := g.reload(t); problems != "" {
+		t.Fatal(problems)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"keys", "list", "-route", "orders", "-admin", g.admin}, &stdout, &stderr); code != exitFine ||
+		strings.Count(stdout.String(), "\n") != 1 || !strings.Contains(stderr.String(), `comporta keys: there is no route "orders"`) {
+		t.Errorf("%d: %s%s", code, &stdout, &stderr)
 	}
 }
 

@@ -198,7 +198,7 @@ func (a *api) shed(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.Route != "" && !a.Gate().HasRoute(req.Route) {
-		fail(w, http.StatusUnprocessableEntity, fmt.Sprintf("there is no route %q: name one of the configuration, or other for what matches none", req.Route))
+		fail(w, http.StatusUnprocessableEntity, a.noRoute(req.Route))
 		return
 	}
 	now := time.Now()

@@ -34,6 +34,7 @@ type Key struct {
 type Keys struct {
 	Keys []Key  `json:"keys"`
 	Next string `json:"next,omitempty"` // the cursor of the next page; empty: this was the last
+	Note string `json:"note,omitempty"` // what is odd about what was asked for, as a route that is not configured
 }
 
 // KeyDetail is the answer of GET /api/v1/keys/{name}.
@@ -110,6 +111,14 @@ func (a *api) keys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	keys := Keys{Keys: []Key{}, Next: page.Next}
+	if q.Route != "" && !a.Gate().HasRoute(q.Route) {
+		// A route that has gone may have records; one that never was has none.
+		keys.Note = a.noRoute(q.Route)
+		if len(page.Records) == 0 && page.Next == "" && q.Cursor == "" {
+			fail(w, http.StatusUnprocessableEntity, keys.Note)
+			return
+		}
+	}
 	for i := range page.Records {
 		keys.Keys = append(keys.Keys, keyOf(&page.Records[i]))
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/comporta/comporta/gate"
 	"github.com/comporta/comporta/store"
 	"github.com/comporta/comporta/store/memstore"
 )
@@ -20,11 +22,20 @@ type keyHouse struct {
 	log     bytes.Buffer
 }
 
-func newKeyHouse() *keyHouse {
+func newKeyHouse(routes ...string) *keyHouse {
 	h := &keyHouse{store: memstore.New(memstore.Config{})}
+	c := gate.Config{Admission: gate.Admission{Capacity: 1}}
+	for _, name := range routes {
+		c.Routes = append(c.Routes, gate.Route{Match: "/" + name, Name: name})
+	}
+	g, err := gate.New(c, nil)
+	if err != nil {
+		panic(err) // names that no gate may have
+	}
 	h.handler = Handler(Config{
 		Metrics: metrics{}, Ready: func() bool { return true }, Keys: func() store.Keys { return h.store },
-		Log: slog.New(slog.NewTextHandler(&h.log, nil)),
+		Gate: func() *gate.Gate { return g },
+		Log:  slog.New(slog.NewTextHandler(&h.log, nil)),
 	})
 	return h
 }
@@ -89,6 +100,41 @@ func TestKeysAreListedWithoutTheirAnswers(t *testing.T) {
 	}
 	for _, bad := range []string{"state=done", "limit=0", "limit=1001", "cursor=x"} {
 		h.ask(t, "GET", "/api/v1/keys?"+bad, 400, nil)
+	}
+}
+
+// A route that is neither in the configuration nor in a record is a mistake, and said
+// to be one; one that has gone still has its records.
+func TestKeysOfARouteThatThereIsNot(t *testing.T) {
+	h := newKeyHouse("refunds", "search")
+	h.claim(t, "a") // on the route orders, which has gone
+	const names = `the configuration has refunds, search, other`
+	var gone, none, missing Keys
+	h.ask(t, "GET", "/api/v1/keys?route=orders", 200, &gone)
+	if len(gone.Keys) != 1 || !strings.Contains(gone.Note, `there is no route "orders": `+names) {
+		t.Errorf("%+v", gone)
+	}
+	for _, route := range []string{"refunds", "other"} {
+		if h.ask(t, "GET", "/api/v1/keys?route="+route, 200, &none); len(none.Keys) != 0 || none.Note != "" {
+			t.Errorf("%s: %+v", route, none)
+		}
+	}
+	var f Failure
+	if h.ask(t, "GET", "/api/v1/keys?route=order", 422, &f); !strings.Contains(f.Error, `there is no route "order": `+names) {
+		t.Errorf("%+v", f)
+	}
+	h.ask(t, "GET", "/api/v1/keys?route=orders&state=finished", 422, nil)
+	h.claim(t, "b")
+	h.ask(t, "GET", "/api/v1/keys?route=orders&limit=1", 200, &gone)
+	if h.ask(t, "GET", "/api/v1/keys?limit=1&route=orders&key=c&cursor="+gone.Next, 200, &missing); len(missing.Keys) != 0 || missing.Note == "" {
+		t.Errorf("the end of a list is no mistake: %+v", missing)
+	}
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprint("route", i))
+	}
+	if newKeyHouse(many...).ask(t, "GET", "/api/v1/keys?route=order", 422, &f); !strings.HasSuffix(f.Error, "route19 and 11 more; other is what matches none") {
+		t.Errorf("%+v", f)
 	}
 }
 
