@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/comporta/comporta/internal/admin"
+	"github.com/comporta/comporta/internal/config"
 )
 
 // post sends a request under a key and returns status, whether it was replayed, and
@@ -200,6 +201,51 @@ func TestKeysOutliveTheProcess(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// What is full takes no new keys, and goes on to say what it has.
+func TestStoreIsBounded(t *testing.T) {
+	for name, store := range map[string]string{
+		"memory":  "{engine: memory, max_records: 4}",
+		"bytes":   "{engine: memory, max_bytes: 1MiB}",
+		"sqlite":  "{path: " + filepath.Join(t.TempDir(), "state.db") + ", max_bytes: 1MiB}",
+		"default": "{path: " + filepath.Join(t.TempDir(), "default.db") + "}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start(t, service(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 200<<10)) }), "store: "+store+"\nidempotency: {routes: [other]}")
+			refused := 0
+			for i := range 10 {
+				if status, _, body := g.post(t, "/orders", fmt.Sprint("k", i)); status == 503 && strings.Contains(body, "idempotency_unavailable") {
+					refused++
+				} else if status != 200 || refused > 0 {
+					t.Errorf("%d: %d after %d refusals", i, status, refused)
+				}
+			}
+			if full := name != "default"; full != (refused > 2 && refused < 9) || !full && refused > 0 {
+				t.Errorf("%d refused", refused)
+			}
+			if status, replayed, _ := g.post(t, "/orders", "k0"); status != 200 || !replayed {
+				t.Errorf("%d %v", status, replayed)
+			}
+		})
+	}
+}
+
+// The bounds of the configuration are those of the engines.
+func TestBoundsOfTheStoreAreTaken(t *testing.T) {
+	for _, env := range []string{
+		"COMPORTA_STORE_MAX_BYTES=1MiB", "COMPORTA_STORE_MAX_BYTES=1TiB",
+		"COMPORTA_STORE_ENGINE=memory COMPORTA_STORE_MAX_BYTES=1TiB COMPORTA_STORE_MAX_RECORDS=100000000",
+		"COMPORTA_STORE_ENGINE=memory COMPORTA_STORE_MAX_BYTES=1MiB COMPORTA_STORE_MAX_RECORDS=1",
+	} {
+		c, _, err := config.Load(config.Input{Env: strings.Fields(env), WithoutUpstream: true})
+		if err == nil {
+			_, _, err = engineOf(c)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", env, err)
+		}
 	}
 }
 

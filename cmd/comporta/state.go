@@ -26,7 +26,8 @@ func engineOf(c *config.Config) (open opener, shared bool, err error) {
 	within := c.Idempotency.Timeout
 	switch c.Store.Engine {
 	case config.EngineMemory:
-		return func(context.Context) (store.Keys, error) { return memstore.New(memstore.Config{}), nil }, false, nil
+		mc := memstore.Config{MaxRecords: c.Store.MaxRecords, MaxBytes: int64(c.Store.MaxBytes)}
+		return func(context.Context) (store.Keys, error) { return memstore.New(mc), nil }, false, nil
 	case config.EnginePostgres:
 		pc := pgstore.Config{URL: address, Timeout: within}
 		return opening(pc, pgstore.Open), true, pc.Check()
@@ -38,7 +39,7 @@ func engineOf(c *config.Config) (open opener, shared bool, err error) {
 		rc := redisstore.Config{Redis: options, Timeout: within}
 		return opening(rc, redisstore.Open), true, rc.Check()
 	default:
-		sc := sqlitestore.Config{Path: c.Store.Path}
+		sc := sqlitestore.Config{Path: c.Store.Path, MaxBytes: int64(c.Store.MaxBytes)}
 		return opening(sc, sqlitestore.Open), false, sc.Check()
 	}
 }

@@ -52,6 +52,7 @@ func (l *loader) derive() {
 		s.Shared = s.Shared || s.Network != nil && !l.given(fmt.Sprintf("clients.identify[%d].shared", i))
 	}
 	l.deriveKeys()
+	l.deriveStore()
 	for i := range c.Listen {
 		if c.Listen[i].TLS != nil && !l.given(fmt.Sprintf("listen[%d].h2c", i)) {
 			c.Listen[i].H2C = false

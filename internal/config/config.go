@@ -435,6 +435,10 @@ type Store struct {
 	Engine string `key:"engine" default:"sqlite" oneof:"sqlite postgres redis memory"`
 	// The file of engine sqlite. A relative path is relative to the working directory.
 	Path string `key:"path" default:"comporta.db" check:"text"`
+	// How large the file of engine sqlite may grow, or what engine memory holds: 256MiB unless it is said. What is full takes no new keys; sqlite keeps an eighth more for the answers of those that run. A shared store has the bounds of its server.
+	MaxBytes Size `key:"max_bytes" default:"16GiB" range:"1MiB..1TiB"`
+	// How many keys engine memory holds.
+	MaxRecords int `key:"max_records" default:"100000" range:"1..100000000"`
 	// The address for engine postgres or redis: postgres://user:password@host:5432/database, redis://user:password@host:6379/0.
 	URL StoreURL `key:"url" default:"" check:"storeurl"`
 	// A file that holds the address, in place of url.

@@ -18,7 +18,13 @@ const (
 	EngineMemory   = "memory"
 )
 
-const defaultStorePath = "comporta.db"
+// The defaults of a store.
+const (
+	defaultStorePath    = "comporta.db"
+	defaultStoreBytes   = 16 << 30
+	defaultStoreRecords = 100_000
+	memoryBytes         = 256 << 20 // of engine memory
+)
 
 // StoreURL is the address of a shared store. It may hold a password.
 type StoreURL string
@@ -139,6 +145,13 @@ func inherit[T any](l *loader, v *T, from T, path string) {
 	}
 }
 
+// deriveStore keeps a store in memory within it.
+func (l *loader) deriveStore() {
+	if s := &l.c.Store; s.Engine == EngineMemory && !l.given("store.max_bytes") {
+		s.MaxBytes = memoryBytes
+	}
+}
+
 func (l *loader) checkStore() {
 	s := &l.c.Store
 	if !l.sound("store") {
@@ -159,6 +172,12 @@ func (l *loader) checkStore() {
 	}
 	if s.Engine != EngineSQLite && s.Path != defaultStorePath {
 		l.wrongf("store.path", "remove it", "the engine is %s, which has no file here", s.Engine)
+	}
+	if shared && s.MaxBytes != defaultStoreBytes {
+		l.wrongf("store.max_bytes", "remove it", "the engine is %s, whose server has bounds of its own", s.Engine)
+	}
+	if s.Engine != EngineMemory && s.MaxRecords != defaultStoreRecords {
+		l.wrongf("store.max_records", "remove it", "it bounds engine memory, and the engine is %s", s.Engine)
 	}
 	if s.Engine == EngineMemory && l.c.KeepsKeys() {
 		l.warnf("store.engine", "sqlite, or postgres for several gateways", "what was done is forgotten when the gateway ends, and would be done again")

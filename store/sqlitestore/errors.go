@@ -50,7 +50,7 @@ func explain(path string, err error) error {
 	}
 	switch e.Code() & 0xff { // the primary code
 	case code.SQLITE_FULL:
-		return fmt.Errorf("sqlitestore: %w: %s: the disk is used up, or MaxBytes: make room: %w", store.ErrFull, path, err)
+		return fmt.Errorf("sqlitestore: %w: %s: the disk is used up, or MaxBytes (store.max_bytes of a gateway): make room: %w", store.ErrFull, path, err)
 	case code.SQLITE_CORRUPT:
 		return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %w", ErrCorrupt, path, err)
 	case code.SQLITE_NOTADB:

@@ -238,4 +238,4 @@ func (w *writer) stop() {
 	<-w.ended
 }
 
-var errFull = fmt.Errorf("sqlitestore: %w: the file has grown to MaxBytes: raise it, or let records end sooner", store.ErrFull)
+var errFull = fmt.Errorf("sqlitestore: %w: the file has grown to MaxBytes (store.max_bytes of a gateway): raise it, or let records end sooner", store.ErrFull)
