@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +27,19 @@ func TestStoreOfARunningGateway(t *testing.T) {
 	var out, complaints strings.Builder
 	if code := runStore(t.Context(), []string{"backup", path, copied}, &out, &complaints); code != exitFailed || !strings.Contains(complaints.String(), "name a new file") {
 		t.Errorf("over a backup: exit %d, %s", code, complaints.String())
+	}
+	link := filepath.Join(dir, "link.db")
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"check", link}, {"backup", link, filepath.Join(dir, "other.db")}} {
+		var out, complaints strings.Builder
+		if code := runStore(t.Context(), args, &out, &complaints); code != exitFailed || !strings.Contains(complaints.String(), "hard links to one file: remove the others") {
+			t.Errorf("%v: exit %d, %s%s", args, code, out.String(), complaints.String())
+		}
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
 	}
 	c, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: copied})
 	if err != nil {

@@ -17,7 +17,8 @@ const maxFaults = 20
 
 // Check reads a whole state and says what is damaged, as an [ErrCorrupt]. A process
 // may be using it, this one too: only the disk is in its way. It takes seconds a
-// gigabyte.
+// gigabyte. A file that can have another name is refused, as by Open: what is not in
+// the database yet is in the log beside that name, and would not be seen.
 func Check(ctx context.Context, path string) (err error) {
 	db, path, err := openToRead(ctx, path)
 	if err != nil {
@@ -57,6 +58,9 @@ func openToRead(ctx context.Context, path string) (db *sql.DB, found string, err
 	if _, err := os.Stat(path); err != nil {
 		return nil, "", fmt.Errorf("sqlitestore: %w", err)
 	}
+	if err := oneName(path); err != nil {
+		return nil, "", err
+	}
 	if db, err = connect(path, &Config{Busy: DefaultBusy}, "ro"); err != nil {
 		return nil, "", explain(path, err)
 	}
@@ -78,7 +82,7 @@ func openToRead(ctx context.Context, path string) (db *sql.DB, found string, err
 // Backup writes the state of one instant to a new file. A process may be using it,
 // this one too, and is not hindered. The copy is complete, on the disk, and readable
 // by its owner only, before it has the name; a file that has the name already is an
-// error.
+// error, and so is a state that can have another name (see Check).
 func Backup(ctx context.Context, path, to string) (err error) {
 	db, path, err := openToRead(ctx, path)
 	if err != nil {

@@ -15,8 +15,8 @@ var (
 	ErrInUse = errors.New("sqlitestore: in use")
 	// ErrFilesystem: SQLite cannot be trusted on the filesystem under the path.
 	ErrFilesystem = errors.New("sqlitestore: unfit filesystem")
-	// ErrNames: the file can have several names, and a lock beside each: it has hard
-	// links, or is mounted by itself.
+	// ErrNames: the file can have several names, and a lock and a log beside each: it
+	// has hard links, or is mounted by itself.
 	ErrNames = errors.New("sqlitestore: a file of several names")
 	// ErrForeign: the file is something else than a state of this project, and was
 	// left alone.

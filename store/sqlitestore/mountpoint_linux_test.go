@@ -42,9 +42,13 @@ func TestAMountedFileIsRefused(t *testing.T) {
 	if _, err := os.Stat(one + ".lock"); err == nil {
 		t.Error("a lock was left")
 	}
+	cannotCare(t, one)
 	bind(outside, whole)
 	if _, err := Open(t.Context(), Config{Path: filepath.Join(whole, "state.db")}); !errors.Is(err, ErrInUse) {
 		t.Errorf("by its directory: %v", err)
+	}
+	if err := Check(t.Context(), filepath.Join(whole, "state.db")); err != nil {
+		t.Errorf("a directory has the log in it, wherever it is mounted: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

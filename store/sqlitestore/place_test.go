@@ -174,6 +174,7 @@ func TestHardLinksAreRefused(t *testing.T) {
 	if _, err := Open(t.Context(), Config{Path: link}); !errors.Is(err, ErrNames) || !strings.Contains(err.Error(), link+" is one of 2 hard links") {
 		t.Errorf("%v", err)
 	}
+	cannotCare(t, link)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +185,23 @@ func TestHardLinksAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(t, Config{Path: path})
+}
+
+// cannotCare has a state looked after by a name that is not its user's: what that has
+// in its log would not be seen, and a copy would lack it.
+func cannotCare(t *testing.T, path string) {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy.db")
+	for what, err := range map[string]error{"check": Check(t.Context(), path), "backup": Backup(t.Context(), path, to)} {
+		if !errors.Is(err, ErrNames) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, left := range []string{to, path + "-wal", path + "-shm"} {
+		if _, err := os.Stat(left); err == nil {
+			t.Errorf("%s was left", left)
+		}
+	}
 }
 
 // Answers are nobody else's to read, also where somebody copied a backup in place.
