@@ -167,10 +167,7 @@ const noSlot = ^uint32(0)
 // of following one another.
 func (t *Table) prepare(name uint64) {
 	p, q := t.rest.pair(name), t.quarter.pair(name)
-	prefetch.Line(&t.lines[p.a])
-	prefetch.Line(&t.lines[p.b])
-	prefetch.Line(&t.lines[q.a])
-	prefetch.Line(&t.lines[q.b])
+	prefetch.Four(&t.lines[p.a], &t.lines[p.b], &t.lines[q.a], &t.lines[q.b])
 }
 
 func (t *Table) slot(i uint32) *atomic.Uint64 { return &t.lines[i/lineSlots][i%lineSlots] }

@@ -6,3 +6,6 @@ import "unsafe"
 
 //go:noescape
 func line(p unsafe.Pointer)
+
+//go:noescape
+func four(a, b, c, d unsafe.Pointer)

@@ -5,3 +5,5 @@ package prefetch
 import "unsafe"
 
 func line(unsafe.Pointer) {}
+
+func four(_, _, _, _ unsafe.Pointer) {}
