@@ -128,7 +128,7 @@ func New(c Config, proven *Proven) (*Identifier, error) {
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	id.initials = initialsWith(id.credentials)
+	id.innocents = innocentsBut(id.credentials)
 	return id, nil
 }
 

@@ -28,24 +28,49 @@ var (
 // maxForwardingName bounds the names of forwardingNames, in bytes.
 const maxForwardingName = 24
 
-// initialsWith are the letters with which the names of all three begin, and those
-// of the configured credentials, whose spellings with underscores are unfit.
-func initialsWith(credentials []string) (set [256]bool) {
-	for _, c := range []byte("cftx") {
-		set[c], set[c-'a'+'A'] = true, true
+// innocents tells nearly every header of a request apart by its first letter and
+// length: for each letter, a bit for every length of which no name begins like that
+// which Unfit has to read. Of names of 64 bytes and more all are read.
+type innocents [32]uint64
+
+func (s *innocents) has(name string) bool { return s[name[0]&31]>>len(name)&1 != 0 }
+
+// remove removes names of one length, or if it is a prefix of any from there on.
+// The lower five bits of a letter are the same in both cases.
+func (s *innocents) remove(name string, prefix bool) {
+	lengths := uint64(1) << len(name)
+	if prefix {
+		lengths = -lengths // this bit and all above it
 	}
-	for _, name := range credentials {
-		c := name[0] | 0x20
-		set[c], set[name[0]] = true, true
-		if c >= 'a' && c <= 'z' {
-			set[c-'a'+'A'] = true
-		}
+	s[name[0]&31] &^= lengths
+	if name[0] == '-' || name[0] == '_' {
+		s['-'&31] &^= lengths
+		s['_'&31] &^= lengths
 	}
-	return set
 }
 
-// byLength sorts names by their length, so that nearly every header of a request
-// is told apart without looking at more than a letter.
+// innocentsBut are all names but those that may be unfit: the gateway's own, those
+// of proxies, and other spellings of the configured credentials.
+func innocentsBut(credentials []string) (s innocents) {
+	for i := range s {
+		s[i] = ^uint64(0)
+	}
+	s.remove(ownPrefix, true)
+	for _, prefix := range forwardingPrefixes {
+		s.remove(prefix, true)
+	}
+	for i := range forwardingNames {
+		for _, name := range forwardingNames[i] {
+			s.remove(name, false)
+		}
+	}
+	for _, name := range credentials {
+		s.remove(name, false)
+	}
+	return s
+}
+
+// byLength sorts names by their length, so that a name is held against few.
 func byLength(names ...string) (sorted [maxForwardingName + 1][]string) {
 	for _, n := range names {
 		sorted[len(n)] = append(sorted[len(n)], n)
@@ -69,14 +94,15 @@ func (id *Identifier) Clean(h http.Header, trusted bool) {
 	}
 }
 
+// Innocent reports, without a call and for nearly every header, that Unfit would
+// say no, whoever the peer is.
+func (id *Identifier) Innocent(name string) bool { return name == "" || id.innocents.has(name) }
+
 // Unfit reports whether Clean would delete a header of that name, for a caller
 // that walks over the header anyway.
 func (id *Identifier) Unfit(name string, trusted bool) bool {
-	if name == "" {
+	if id.Innocent(name) {
 		return false
-	}
-	if !id.initials[name[0]] {
-		return false // nearly every header: no name of ours begins like it
 	}
 	underscored := strings.IndexByte(name, '_') >= 0
 	switch {

@@ -68,12 +68,12 @@ func TestCase_Proxy_B18_Underscores(t *testing.T) {
 	}
 }
 
-// Clean looks at first letters only: none of the names may begin with another.
+// The short look at letter and length passes over none of the names, however long.
 func TestEveryListedNameIsDeleted(t *testing.T) {
 	id := mustNew(t, Config{}, nil)
-	names := []string{ownPrefix + "x"}
+	names := []string{ownPrefix, ownPrefix + "x", ownPrefix + strings.Repeat("x", 100)}
 	for _, p := range forwardingPrefixes {
-		names = append(names, p+"x")
+		names = append(names, p, p+"x", p+strings.Repeat("x", 50), p+strings.Repeat("x", 100))
 	}
 	for _, list := range forwardingNames {
 		names = append(names, list...)
@@ -93,6 +93,17 @@ func TestConfiguredCredentialsStay(t *testing.T) {
 	h := headersNamed([]string{"X-Client-Id", "X_client_id", "X_tenant", "X-Tenant", "X-Client-Ip"})
 	id.Clean(h, false)
 	if got, want := remaining(h), []string{"X-Client-Id", "X-Tenant", "X_tenant"}; !slices.Equal(got, want) {
+		t.Errorf("left %q, want %q", got, want)
+	}
+}
+
+// A dash and an underscore are one letter, also where a name begins with it.
+func TestAliasesOfOddCredentials(t *testing.T) {
+	long := "X-" + strings.Repeat("Key-", 20)
+	id := mustNew(t, Config{Identify: []Source{{Kind: KindHeader, Header: "-Tenant"}, {Kind: KindHeader, Header: "1-Key"}, {Kind: KindHeader, Header: long}}}, nil)
+	h := headersNamed([]string{"-Tenant", "_Tenant", "_tenant", "1-Key", "1_Key", strings.ReplaceAll(long, "-", "_"), "_other", "1-Kez"})
+	id.Clean(h, true)
+	if got, want := remaining(h), []string{"-Tenant", "1-Kez", "1-Key", "_other"}; !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("left %q, want %q", got, want)
 	}
 }

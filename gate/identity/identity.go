@@ -15,7 +15,7 @@ type Identifier struct {
 	trusted     prefixSet
 	sources     []source
 	credentials []string // canonical names of the headers that identify
-	initials    [256]bool
+	innocents   innocents
 	networks    networks
 	names       *names
 	floor       floor
