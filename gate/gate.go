@@ -128,9 +128,9 @@ func (g *Gate) approach(now time.Time, r *comporta.Request, d *Decision) bool {
 	// with what needs no table.
 	g.identifier.NameAt(now, r)
 	g.detector.Prepare(r)
-	g.slots.Prepare(now, r)
 	r.Route = g.routes.find(r.Method, r.Host, r.Path)
 	g.identifier.RankAt(now, r)
+	g.slots.Prepare(now, r)
 	if len(g.aliases) > 0 && r.Client.Class == comporta.ClassAnonymous {
 		g.rankByAlias(now, r)
 	}

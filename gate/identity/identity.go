@@ -33,13 +33,14 @@ func (id *Identifier) IdentifyAt(now time.Time, r *comporta.Request) {
 	id.RankAt(now, r)
 }
 
-// NameAt is the first half of IdentifyAt: all of r.Client but whether it is
-// proven, which lies in a large table. It has the place fetched, so that a caller
-// with something else to do between the halves does not wait for it.
+// NameAt is the first half of IdentifyAt: all of r.Client but the network's name,
+// and whether the client is proven, which lies in a large table. It has the place
+// fetched, so that a caller with something else to do between the halves does not
+// wait for it.
 func (id *Identifier) NameAt(now time.Time, r *comporta.Request) {
 	addr := id.ClientAddr(r.Remote, r.Header)
 	c := &r.Client
-	*c = comporta.Client{Addr: addr, Network: id.networks.aggregate(addr)}
+	*c = comporta.Client{Addr: addr}
 	for i := range id.sources {
 		s := &id.sources[i]
 		if !s.identify(now, r, id.names) {
@@ -54,10 +55,13 @@ func (id *Identifier) NameAt(now time.Time, r *comporta.Request) {
 	c.Key, c.Shared = id.networks.identity(addr), true
 }
 
-// RankAt is the second half: it says whether the client is proven. A network has
-// no credential, is never proven, and so is never found.
+// RankAt is the second half: it names the network, for which nobody has waited so
+// far, and says whether the client is proven. A network has no credential, is never
+// proven, and so is never found.
 func (id *Identifier) RankAt(now time.Time, r *comporta.Request) {
-	if c := &r.Client; c.Class == comporta.ClassAnonymous && id.proven.ProvenAt(now, c.Key) {
+	c := &r.Client
+	c.Network = id.networks.aggregate(c.Addr)
+	if c.Class == comporta.ClassAnonymous && id.proven.ProvenAt(now, c.Key) {
 		c.Class = comporta.ClassProven
 	}
 }
