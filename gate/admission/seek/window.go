@@ -21,7 +21,7 @@ type window struct {
 	lastGood  time.Duration // the latest success, or the start
 	gap       time.Duration // the longest time between two successes
 	full      time.Duration // time spent with the limit reached
-	area      float64       // in-flight × seconds: the integral of concurrency
+	area      float64       // in-flight × nanoseconds: the integral of concurrency
 	latencies               // of the successes
 	drops     int
 	first     int    // in-flight when the window opened
@@ -31,7 +31,7 @@ type window struct {
 // pass accounts for the time since the last event, during which inflight was
 // constant.
 func (w *window) pass(dt time.Duration, inflight int, full bool) {
-	w.area += float64(inflight) * dt.Seconds()
+	w.area += float64(inflight) * float64(dt)
 	if full {
 		w.full += dt
 	}
@@ -106,7 +106,7 @@ func (w *window) read(now time.Duration, inflight int, refused uint64) reading {
 	r := reading{
 		latencies: w.latencies, drops: w.drops, span: t, gap: w.gap.Seconds(),
 		rate:     float64(w.good) / t,
-		flight:   max(w.area/t, 1e-3), // logarithms of it follow
+		flight:   max(w.area/1e9/t, 1e-3), // logarithms of it follow
 		refusals: refused - w.refused,
 		cv2:      w.variation(),
 		rising:   float64(inflight) > 1.05*float64(w.first)+1,
