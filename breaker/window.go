@@ -11,7 +11,13 @@ const buckets = 10
 //	tick (32 bits) | failures (16) | calls (16)
 //
 // Its zero value is empty.
-type window struct{ words [buckets]atomic.Uint64 }
+type window struct {
+	words [buckets]atomic.Uint64
+	// failed says that a call has failed; until then there is nothing to judge. It
+	// is set before the failure is counted: of a failure and a success that come at
+	// once, one sees both.
+	failed atomic.Bool
+}
 
 // bucketFull is the most calls that a bucket counts. Then both counts are halved:
 // what matters is their ratio, and half of it is still above any Minimum.
@@ -25,8 +31,12 @@ func unpack(w uint64) (tick uint32, calls, failures uint64) {
 	return uint32(w >> 32), w & bucketFull, w >> 16 & bucketFull
 }
 
-// add counts a call that ended in a tick, and returns the sums of the window.
+// add counts a call that ended in a tick, and returns the sums of the window; 0 and
+// 0 as long as nothing has failed, which spares most breakers the summing up.
 func (w *window) add(tick uint32, failed bool) (calls, failures int) {
+	if failed {
+		w.failed.Store(true)
+	}
 	word := &w.words[tick%buckets]
 	for {
 		old := word.Load()
@@ -42,9 +52,13 @@ func (w *window) add(tick uint32, failed bool) (calls, failures int) {
 			f++
 		}
 		if word.CompareAndSwap(old, pack(tick, c, f)) {
-			return w.sum(tick)
+			break
 		}
 	}
+	if !w.failed.Load() {
+		return 0, 0
+	}
+	return w.sum(tick)
 }
 
 // sum counts the calls of the window that ends with a tick. Ticks a little ahead
