@@ -38,7 +38,6 @@ type attempt struct {
 	ended   atomic.Bool
 	way     way
 	req     http.Request
-	values  [inlineLines]string // of the lines that header added
 
 	resp        *http.Response // nil if err is not
 	err         error
@@ -174,7 +173,7 @@ func (a *attempt) outcome() comporta.Outcome {
 func (a *attempt) told() Attempt {
 	c := a.call()
 	t := Attempt{
-		Destination: c.destination.name, Version: *c.version,
+		Destination: c.destination.name, Version: c.version[0],
 		Number: int(a.number), Hedge: a.hedge, Err: a.err, Took: a.over - a.began,
 	}
 	for b := c.before; b != nil; b = b.before {
@@ -204,7 +203,7 @@ func (a *attempt) complaint() retry.Sign {
 		body = a.listen()
 	}
 	s := retry.OfResponse(c.began.Add(a.over), status, h, body, c.hasKey())
-	if status == http.StatusUpgradeRequired && *c.version != "" && h.Get("Upgrade") == "" {
+	if status == http.StatusUpgradeRequired && c.version[0] != "" && h.Get("Upgrade") == "" {
 		s.Stop, s.Again, s.Reason = true, false, retry.ReasonTooOld
 	}
 	return s

@@ -85,8 +85,8 @@ func TestSuccessAllocations(t *testing.T) {
 
 // Every call allocates a call: what only some of them need stands elsewhere.
 func TestCallIsSmall(t *testing.T) {
-	if size := reflect.TypeFor[call]().Size(); size > 704 && strconv.IntSize == 64 {
-		t.Errorf("%d bytes, want at most those of the allocator's class of 704", size)
+	if size := reflect.TypeFor[call]().Size(); size > 696 && strconv.IntSize == 64 {
+		t.Errorf("%d bytes, want at most 696: those of the allocator's class of 704 but 8, which it needs itself", size)
 	}
 }
 

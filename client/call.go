@@ -19,7 +19,7 @@ type call struct {
 	caller      *http.Request // never changed
 	destination *destination
 	owner       *operation.Mark // who repeats above; nil: nobody
-	version     *string
+	version     *value
 	policy      *retry.Policy // the client's own, or a tighter one
 	op          retry.Operation
 	risk        *risk    // nil if the method is idempotent
@@ -180,7 +180,7 @@ func (c *call) decide(a *attempt, s retry.Sign) retry.Decision {
 	client := c.transport.client
 	now := time.Now()
 	if s.Reason == retry.ReasonTooOld && c.destination.refused.Swap(c.version) != c.version && client.config.Trace.TooOld != nil {
-		client.config.Trace.TooOld(c.destination.name, *c.version)
+		client.config.Trace.TooOld(c.destination.name, c.version[0])
 	}
 	if client.config.Limits != nil {
 		c.policy = client.policy(c.destination.name, c.caller.URL.Path)

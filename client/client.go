@@ -22,7 +22,7 @@ var ErrTooOld = errors.New("client: the server takes no calls from this version;
 type Client struct {
 	config       Config
 	destinations *destinations
-	version      atomic.Pointer[string] // what Client-Version says; a new pointer for every SetVersion
+	version      atomic.Pointer[value] // what Client-Version says; a new pointer for every SetVersion
 	suspects     suspects
 }
 
@@ -42,7 +42,7 @@ func New(c Config) (*Client, error) {
 	}
 	client := &Client{config: c, suspects: newSuspects()}
 	client.destinations = newDestinations(&client.config, budgets)
-	client.version.Store(&c.Version)
+	client.version.Store(&value{c.Version})
 	return client, nil
 }
 
@@ -53,7 +53,7 @@ func (c *Client) SetVersion(version string) error {
 	if _, ok := comporta.ParseClientVersion(version); !ok {
 		return fmt.Errorf("client: version %q is not name/semver; write it like acme-app/2.4.1", version)
 	}
-	c.version.Store(&version)
+	c.version.Store(&value{version})
 	return nil
 }
 

@@ -19,7 +19,7 @@ type destination struct {
 	bulkhead *bulkhead.Bulkhead // nil: none
 	// refused is the version that the destination takes no calls from: the
 	// client's pointer at that time, so that it is over when the version changes.
-	refused atomic.Pointer[string]
+	refused atomic.Pointer[value]
 }
 
 // blockedAt is how long the breaker will stay open.

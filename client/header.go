@@ -11,8 +11,10 @@ import (
 	"github.com/comporta/comporta"
 )
 
-// inlineLines is how many lines most attempts add; a key and a ticket come beside.
-const inlineLines = 3
+// value is the text of a line that many attempts say: they share it, since nobody
+// may write to the request that a transport was given. Lines that are made of it
+// have no room in another's place.
+type value [1]string
 
 // maxTicket is the longest Retry-Ticket that is sent back: no gateway reads more.
 const maxTicket = 200
@@ -25,10 +27,7 @@ const maxTicket = 200
 func (a *attempt) header(patience time.Duration) http.Header {
 	c := a.call()
 	callers := c.caller.Header
-	version := *c.version
-	if has(callers, comporta.HeaderClientVersion) {
-		version = ""
-	}
+	says := c.version[0] != "" && !has(callers, comporta.HeaderClientVersion)
 	counts := a.number > 1 || !c.announced
 	ms := patience.Milliseconds()
 	waits := ms < saidPatience(callers)
@@ -36,27 +35,27 @@ func (a *attempt) header(patience time.Duration) http.Header {
 	if c.trouble != nil {
 		ticket = c.trouble.ticket
 	}
-	lines := one(version != "") + one(counts) + one(waits) + one(key != "") + one(ticket != "")
+	lines := one(says) + one(counts) + one(waits) + one(key != "") + one(ticket != "")
 	if lines == 0 && callers != nil {
 		return callers
 	}
-	b := headerBuilder{header: withRoom(callers, lines), values: a.values[:0]}
-	if version != "" {
-		b.set(comporta.HeaderClientVersion, version)
+	h := withRoom(callers, lines)
+	if says {
+		h[comporta.HeaderClientVersion] = c.version[:]
 	}
 	if counts {
-		b.set(comporta.HeaderRetryAttempt, strconv.Itoa(int(a.number-1+c.declared)))
+		h[comporta.HeaderRetryAttempt] = numberValue(int(a.number - 1 + c.declared))[:]
 	}
 	if waits {
-		b.set(comporta.HeaderRequestTimeoutMs, timeoutText(max(ms, 1)))
+		h[comporta.HeaderRequestTimeoutMs] = timeoutValue(max(ms, 1))[:]
 	}
 	if key != "" {
-		b.set(comporta.HeaderIdempotencyKey, key)
+		h[comporta.HeaderIdempotencyKey] = []string{key}
 	}
 	if ticket != "" {
-		b.set(comporta.HeaderRetryTicket, ticket)
+		h[comporta.HeaderRetryTicket] = []string{ticket}
 	}
-	return b.header
+	return h
 }
 
 // smallMap is how many entries the runtime keeps in one piece, which maps.Clone
@@ -81,18 +80,6 @@ func one(yes bool) int {
 	return 0
 }
 
-// headerBuilder sets lines whose values share one array.
-type headerBuilder struct {
-	header http.Header
-	values []string
-}
-
-func (b *headerBuilder) set(name, value string) {
-	n := len(b.values)
-	b.values = append(b.values, value)
-	b.header[name] = b.values[n : n+1 : n+1] // no line has room in another's place
-}
-
 // saidPatience is what the caller's own header says, in milliseconds; endless
 // where it says nothing.
 func saidPatience(h http.Header) int64 {
@@ -114,14 +101,25 @@ func ticketOf(h http.Header) string {
 	return ""
 }
 
-// timeoutTexts holds the texts of milliseconds, made when first needed. A call's
+// numberValues are the attempts that nearly all calls get by with.
+var numberValues = [...]value{{"0"}, {"1"}, {"2"}, {"3"}, {"4"}, {"5"}, {"6"}, {"7"}, {"8"}, {"9"}}
+
+// numberValue returns n, which is not negative, as text.
+func numberValue(n int) *value {
+	if n < len(numberValues) {
+		return &numberValues[n]
+	}
+	return &value{strconv.Itoa(n)}
+}
+
+// timeoutValues holds the texts of milliseconds, made when first needed. A call's
 // patience is never the same twice, so it is said to three digits, rounded down:
 // one per cent of precision against an allocation for every call.
-var timeoutTexts [1000 + 5*900]atomic.Pointer[string]
+var timeoutValues [1000 + 5*900]atomic.Pointer[value]
 
-// timeoutText returns ms as text: exactly below 1000, else to three digits,
+// timeoutValue returns ms as text: exactly below 1000, else to three digits,
 // rounded down; at most a day. ms is positive.
-func timeoutText(ms int64) string {
+func timeoutValue(ms int64) *value {
 	ms = min(ms, int64(24*time.Hour/time.Millisecond))
 	i, unit := ms, int64(1)
 	if ms >= 1000 {
@@ -133,11 +131,11 @@ func timeoutText(ms int64) string {
 		}
 		i = base + ms/unit - 100
 	}
-	slot := &timeoutTexts[i]
-	if text := slot.Load(); text != nil {
-		return *text
+	slot := &timeoutValues[i]
+	if known := slot.Load(); known != nil {
+		return known
 	}
-	text := strconv.FormatInt(ms/unit*unit, 10)
-	slot.Store(&text)
+	text := &value{strconv.FormatInt(ms/unit*unit, 10)}
+	slot.Store(text)
 	return text
 }

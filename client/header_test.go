@@ -11,17 +11,17 @@ import (
 )
 
 // The text is never more than what is left, and at most a hundredth less.
-func TestTimeoutText(t *testing.T) {
+func TestTimeoutValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(1, 1<<40).Draw(t, "ms")
-		said, err := strconv.ParseInt(timeoutText(ms), 10, 64)
+		said, err := strconv.ParseInt(timeoutValue(ms)[0], 10, 64)
 		day := int64(24 * time.Hour / time.Millisecond)
 		if want := min(ms, day); err != nil || said > want || float64(said) < float64(want)*0.99 {
 			t.Fatalf("%d ms is said as %d (%v)", ms, said, err)
 		}
 	})
 	for ms, want := range map[int64]string{1: "1", 999: "999", 1000: "1000", 1009: "1000", 9999: "9990", 10000: "10000", 12345: "12300", 99999: "99900", 1 << 50: "86400000"} {
-		if got := timeoutText(ms); got != want {
+		if got := timeoutValue(ms)[0]; got != want {
 			t.Errorf("%d: %q, want %q", ms, got, want)
 		}
 	}
@@ -43,9 +43,8 @@ func TestTicketOf(t *testing.T) {
 
 // The caller's values are shared, and its map is never written to.
 func TestHeaderIsTheCallersUntilThereIsSomethingToAdd(t *testing.T) {
-	none := ""
 	req := request(t, t.Context(), "GET")
-	c := &call{caller: req, version: &none, announced: true}
+	c := &call{caller: req, version: &value{}, announced: true}
 	req.Header.Set("Retry-Attempt", "0")
 	req.Header.Set("Request-Timeout-Ms", "1000")
 	a := attempt{context: attemptContext{call: c}, number: 1}

@@ -43,7 +43,7 @@ func (c *call) finish() {
 // part is the report of this hop.
 func (c *call) part() retry.Report {
 	r := retry.Report{
-		Destination: c.destination.name, Version: *c.version,
+		Destination: c.destination.name, Version: c.version[0],
 		Attempts: int(c.attempts), Hedges: int(c.hedges),
 		Elapsed: c.took, Status: int(c.status), Reason: c.reason, Nested: c.op.Nested,
 	}
