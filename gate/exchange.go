@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,18 +38,16 @@ type exchange struct {
 
 	gate   *Gate
 	req    *http.Request
-	start  time.Time
 	body   *body
 	minder *minder // nil until it is needed
 
-	status   int // 0 until the head
+	status  int   // 0 until the head
+	length  int64 // declared length of the answer, -1 unknown
+	written int64
+
 	result   comporta.Result
-	length   int64 // declared length of the answer, -1 unknown
-	written  int64
-	held     []byte // a failure's body that is held back with its head, see overload.Peekable
-	holds    bool
-	capture  []byte // of a hopeless answer, for the short circuit
-	captures bool
+	holds    bool // a failure's head and body are held back
+	captures bool // a hopeless answer is kept for the short circuit
 	told     bool // the provisional outcome is known to the gate
 	booked   bool // this answer has its instant
 	refused  bool // this answer is a refusal in the contract's words
@@ -60,17 +57,20 @@ type exchange struct {
 	returned bool // the service returned without a panic
 
 	// Of a request whose key was claimed:
-	call     *idempotency.Call // nil without
-	ours     bool              // the refusal is the proxy's, and not the service's
-	whole    bool              // the answer was complete, whoever was there to read it
-	answered time.Time         // when it was, before it was recorded
+	ours  bool // the refusal is the proxy's, and not the service's
+	whole bool // the answer was complete, whoever was there to read it
 }
 
 // visit is the larger part of an exchange, which no service holds.
 type visit struct {
-	r       comporta.Request
-	d       Decision
-	verdict ratelimit.Verdict // memory that d uses when rate rules are asked
+	start    time.Time
+	r        comporta.Request
+	d        Decision
+	verdict  ratelimit.Verdict // memory that d uses when rate rules are asked
+	held     []byte            // what is held back of a body, see overload.Peekable
+	capture  []byte            // what is captured of it
+	call     *idempotency.Call // of a request whose key was claimed; else nil
+	answered time.Time         // when its answer was complete, before it was recorded
 }
 
 var visits = sync.Pool{New: func() any { return new(visit) }}
@@ -83,8 +83,9 @@ func (x *exchange) over() {
 		return
 	}
 	v := x.visit
-	x.visit = &spent
+	x.visit, x.captures = &spent, false
 	v.r.Reset() // the next Begin writes all of d
+	v.held, v.capture, v.call, v.answered = nil, nil, nil, time.Time{}
 	visits.Put(v)
 }
 
@@ -101,8 +102,8 @@ func (x *exchange) WriteHeader(status int) {
 		x.ResponseWriter.WriteHeader(status) // 1xx: the answer is yet to come
 		return
 	}
-	if x.status != 0 {
-		x.ResponseWriter.WriteHeader(status) // once too often: net/http says so
+	if x.status != 0 || x.finished {
+		x.ResponseWriter.WriteHeader(status) // once too often, or too late: net/http says so
 		return
 	}
 	x.status, x.length = status, contentLength(x.Header())
@@ -175,13 +176,19 @@ func (x *exchange) decorate(h http.Header) {
 	x.captures = hopeless && x.gate.shortCircuit
 }
 
-func contentLength(h http.Header) int64 {
-	if vs := h["Content-Length"]; len(vs) == 1 {
-		if n, err := strconv.ParseInt(vs[0], 10, 64); err == nil {
-			return n
-		}
+func contentLength(h http.Header) (n int64) {
+	vs := h["Content-Length"]
+	if len(vs) != 1 || vs[0] == "" || len(vs[0]) > 18 { // so many digits cannot overflow
+		return -1
 	}
-	return -1
+	for i := range len(vs[0]) {
+		d := vs[0][i] - '0'
+		if d > 9 {
+			return -1
+		}
+		n = n*10 + int64(d)
+	}
+	return n
 }
 
 func (x *exchange) outcome(now time.Time) comporta.Outcome {
@@ -215,9 +222,11 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.captures && len(x.capture) <= repeat.MaxAnswerBody {
 		x.capture = append(x.capture, p[:min(len(p), repeat.MaxAnswerBody+1-len(x.capture))]...)
 	}
-	if x.length >= 0 && x.written+int64(len(p)) >= x.length {
+	switch {
+	case x.finished:
+	case x.length >= 0 && x.written+int64(len(p)) >= x.length:
 		x.finish()
-	} else {
+	default:
 		x.tell()
 		x.flows()
 	}

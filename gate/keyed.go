@@ -27,7 +27,7 @@ func (x *exchange) serveKeyed(next http.Handler, policy *idempotency.Policy) {
 	for {
 		v := k.keeper.LookAt(ctx, x.now(), &op, seen)
 		if v.Go() {
-			if x.enter(); x.d.Action != comporta.ActionAdmit {
+			if x.enter(x.now()); x.d.Action != comporta.ActionAdmit {
 				x.answer(next)
 				return
 			}
@@ -251,7 +251,7 @@ func (x *exchange) storeDown(next http.Handler, policy *idempotency.Policy, err 
 	}
 	keeper.Count(idempotency.StorePassed)
 	if !x.d.permit.Held() {
-		x.enter()
+		x.enter(x.now())
 	}
 	x.answer(next)
 }
