@@ -2,7 +2,6 @@ package grpcidem
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -20,60 +20,106 @@ import (
 )
 
 // An answer is kept as a status of HTTP, 200 as gRPC has it, with grpc-status in
-// its header, and as body the message with its type, or the whole error.
-const headerStatus = "Grpc-Status"
+// its header. Its body is a message of two fields: the answered messages with their
+// types, in their order, and what the status says if it is not OK.
+const (
+	headerStatus = "Grpc-Status"
 
-// answerOf writes down what a handler returned; false: it cannot be kept.
-func answerOf(reply any, err error) (a store.Answer, ok bool) {
-	a.Status = http.StatusOK
-	st := status.Convert(err)
-	a.Header, _ = idempotency.AppendHeader(nil, http.Header{headerStatus: {strconv.Itoa(int(st.Code()))}}) // it fits
-	var body proto.Message = st.Proto()
-	if err == nil {
-		message, isMessage := reply.(proto.Message)
-		if !isMessage {
-			return a, false
-		}
-		typed, err := anypb.New(message)
-		if err != nil {
-			return a, false
-		}
-		body = typed
-	}
-	if a.Body, err = proto.Marshal(body); err != nil {
-		return a, false
-	}
-	return a, true
+	fieldMessage protowire.Number = 1 // google.protobuf.Any, repeated
+	fieldStatus  protowire.Number = 2 // google.rpc.Status
+)
+
+// transcript is what a handler answers, written down as it does. It belongs to the
+// goroutine that sends.
+type transcript struct {
+	limit   int // bytes of body
+	body    []byte
+	omitted bool // there was more, or something else, than can be kept
+	broken  bool // a message was not sent, for a fault of the handler's own
 }
 
-// errNotKept: there is an answer, and it cannot be said again.
-var errNotKept = errors.New("grpcidem: the answer was not kept")
-
-// readAnswer is what a handler returned, from what answerOf wrote.
-func readAnswer(a *store.Answer) (reply any, err error) {
-	if a.Omitted {
-		return nil, errNotKept
+func (t *transcript) add(reply any) {
+	message, ok := reply.(proto.Message)
+	if t.omitted || !ok || len(t.body)+proto.Size(message) > t.limit {
+		t.omit()
+		return
 	}
-	code, err := strconv.Atoi(idempotency.ParseHeader(a.Header).Get(headerStatus))
+	typed, err := anypb.New(message)
 	if err != nil {
-		return nil, errNotKept
+		t.omit()
+		return
 	}
-	if codes.Code(code) != codes.OK {
-		st := status.New(codes.Unknown, "").Proto() // to be overwritten
-		if proto.Unmarshal(a.Body, st) != nil {
-			return nil, errNotKept
+	t.append(fieldMessage, typed)
+}
+
+func (t *transcript) append(field protowire.Number, m proto.Message) {
+	b, err := proto.Marshal(m)
+	if err != nil || len(t.body)+len(b) > t.limit {
+		t.omit()
+		return
+	}
+	t.body = protowire.AppendTag(t.body, field, protowire.BytesType)
+	t.body = protowire.AppendBytes(t.body, b)
+}
+
+func (t *transcript) omit() { t.body, t.omitted = nil, true }
+
+// answer is the whole, by what it ended with.
+func (t *transcript) answer(st *status.Status) store.Answer {
+	if st.Code() != codes.OK && !t.omitted {
+		t.append(fieldStatus, st.Proto())
+	}
+	a := store.Answer{Status: http.StatusOK, Body: t.body, Omitted: t.omitted}
+	a.Header, _ = idempotency.AppendHeader(nil, http.Header{headerStatus: {strconv.Itoa(int(st.Code()))}}) // it fits
+	return a
+}
+
+// readAnswer returns what a handler answered, from what transcript wrote; false: it
+// cannot be said again.
+func readAnswer(a *store.Answer) (messages []proto.Message, st *status.Status, ok bool) {
+	code, err := strconv.Atoi(idempotency.ParseHeader(a.Header).Get(headerStatus))
+	if err != nil || a.Omitted {
+		return nil, nil, false
+	}
+	said := status.New(codes.OK, "").Proto()
+	for b := a.Body; len(b) > 0; {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 || kind != protowire.BytesType {
+			return nil, nil, false
 		}
-		return nil, status.FromProto(st).Err()
+		part, m := protowire.ConsumeBytes(b[n:])
+		if m < 0 {
+			return nil, nil, false
+		}
+		b = b[n+m:]
+		if field == fieldStatus {
+			err = proto.Unmarshal(part, said)
+		} else {
+			messages, err = appendMessage(messages, part)
+		}
+		if err != nil {
+			return nil, nil, false
+		}
 	}
+	return messages, status.FromProto(said), said.GetCode() == int32(code) //nolint:gosec // a code has 5 bits
+}
+
+func appendMessage(messages []proto.Message, b []byte) ([]proto.Message, error) {
 	var typed anypb.Any
-	if proto.Unmarshal(a.Body, &typed) != nil {
-		return nil, errNotKept
+	if err := proto.Unmarshal(b, &typed); err != nil {
+		return nil, err
 	}
 	message, err := typed.UnmarshalNew()
-	if err != nil {
-		return nil, errNotKept
+	return append(messages, message), err
+}
+
+// statusOf is the status by which grpc ends a call whose handler returns err.
+func statusOf(err error) *status.Status {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err)
 	}
-	return message, nil
+	return st
 }
 
 // statuses are those of the contract, see docs/problems.md.
@@ -94,11 +140,17 @@ func refuse(ctx context.Context, v *idempotency.Verdict) error {
 	if v.Detail != comporta.DetailNone {
 		text = v.Detail.String()
 	}
-	pushback := "-1" // gRFC A6: do not repeat
+	pushback := never
 	if reason.Info().Retryable {
 		pushback = strconv.FormatInt(max((v.Wait+time.Millisecond-1).Milliseconds(), 1), 10)
 	}
 	// It fails only outside of a call.
-	_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", pushback, "comporta-decision", reason.String()))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(headerPushback, pushback, "comporta-decision", reason.String()))
 	return status.Error(statuses[reason], reason.String()+": "+text)
 }
+
+// The word of gRFC A6 about repeating.
+const (
+	headerPushback = "grpc-retry-pushback-ms"
+	never          = "-1"
+)

@@ -1,23 +1,44 @@
-// Package grpcidem carries out unary gRPC calls under an idempotency key once.
+// Package grpcidem carries out gRPC calls under an idempotency key once.
 //
 // # Basics
 //
-//	once, err := grpcidem.Unary(grpcidem.Config{Keeper: keeper})
+//	c := grpcidem.Config{Keeper: keeper}
+//	unary, err := grpcidem.Unary(c)
 //	if err != nil {
 //		return err
 //	}
-//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, once))
+//	stream, err := grpcidem.Stream(c)
+//	if err != nil {
+//		return err
+//	}
+//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, unary), grpc.ChainStreamInterceptor(authenticateStream, stream))
+//
+// Take both: a policy of a streaming method is kept by [Stream] alone.
 //
 // The key is the metadata idempotency-key. It belongs to its client and method;
 // within those another request message is a mismatch. Who repeats gets the first
-// answer, its error too, with idempotency-replayed in the header. Put it behind
-// what authenticates.
+// answer, all of its messages and its error too, with idempotency-replayed in the
+// header. Put it behind what authenticates.
+//
+// A method of one request and many answers is kept with all of them. Its handler
+// goes on for a caller who has left, within [Config.Linger]; then its context ends, and
+// sending fails. The answer is recorded before its status leaves.
 //
 // # Caveats
 //
-// What a handler says by grpc.SetHeader and grpc.SetTrailer is not kept. An answer
-// can be said again by a program that knows its message's type, which the one that
-// gave it does.
+// What a handler says by grpc.SetHeader and grpc.SetTrailer is not kept. They fail
+// once the caller has left; a handler that goes on without it takes no notice, or
+// uses the methods of its stream, which do not fail then. An answer
+// can be said again by a program that knows its messages' types, which the one that
+// gave it does. One above the Keeper's MaxBody, or of something else than
+// proto.Message, is known to have been given, and a repeat is told so.
 //
-// Streams pass untouched: an answer that is a conversation cannot be said again.
+// A message that cannot be sent, for its size or its coding, leaves the key in doubt.
+//
+// A method that takes many requests cannot be kept: what it does depends on a
+// conversation, which cannot be repeated as one. Neither can one whose request is
+// not registered with protobuf, as that of hand-made descriptions. Calls of such
+// methods pass untouched, with a key or without. Where the policy requires
+// a key they are refused as UNIMPLEMENTED, key or not: let through, they would seem
+// kept. Return no policy for them, as for server reflection.
 package grpcidem

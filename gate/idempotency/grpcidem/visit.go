@@ -1,0 +1,175 @@
+package grpcidem
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate/idempotency"
+	"github.com/comporta/comporta/store"
+)
+
+// visit is one call through an interceptor.
+type visit struct {
+	c      *Config
+	policy *idempotency.Policy
+	method string
+	ctx    context.Context //nolint:containedctx // a visit is a call
+	rpc    rpc
+}
+
+// rpc is what differs between kinds of calls.
+type rpc interface {
+	// request returns the one request.
+	request() (proto.Message, error)
+	// pass lets the call through to its handler, whose answer is its caller's only.
+	pass() error
+	// carryOut has the handler do its work within ctx and writes down its answer. It
+	// does not fail because the caller has left.
+	carryOut(ctx context.Context, t *transcript) error
+	// say gives the caller a message that was answered before.
+	say(m proto.Message) error
+}
+
+const headerKey = "idempotency-key"
+
+func (v *visit) serve() error {
+	md, _ := metadata.FromIncomingContext(v.ctx)
+	keys := md.Get(headerKey)
+	switch {
+	case len(keys) == 0 && !v.policy.Require:
+		return v.rpc.pass()
+	case len(keys) == 0:
+		return v.no(&idempotency.Verdict{Reason: comporta.IdempotencyKeyMissing})
+	}
+	key, ok := comporta.ParseKey(keys[0])
+	if !ok || len(keys) > 1 {
+		invalid := idempotency.InvalidKey(keys)
+		return v.no(&invalid)
+	}
+	req, err := v.rpc.request()
+	if err != nil {
+		return err
+	}
+	op, err := v.operation(md, key, req)
+	if err != nil {
+		return v.down(err)
+	}
+	for {
+		now := time.Now()
+		verdict := v.c.Keeper.LookAt(v.ctx, now, op, false)
+		var call *idempotency.Call
+		if verdict.Go() {
+			call, verdict = v.c.Keeper.ClaimAt(v.ctx, now, op)
+		}
+		switch {
+		case call != nil:
+			return v.call(call)
+		case verdict.Reason == comporta.IdempotencyUnavailable:
+			return v.down(verdict.Err)
+		case verdict.Reason != comporta.IdempotencyInProgress || !v.policy.Wait:
+			return v.tell(&verdict, idempotency.Replayed)
+		}
+		if awaited, again := v.c.Keeper.Await(v.ctx, op); !again {
+			return v.tell(&awaited, idempotency.Waited)
+		}
+	}
+}
+
+// operation names what a call does under its key.
+func (v *visit) operation(md metadata.MD, key string, req proto.Message) (*idempotency.Operation, error) {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	client := v.c.Client(v.ctx)
+	s := idempotency.Scope{Client: []byte(client), Method: "grpc", Route: v.method, Key: key}
+	if client == "" {
+		s.Credentials = http.Header{"Authorization": md.Get("authorization"), "Cookie": md.Get("cookie")}
+	}
+	n, err := v.c.Keeper.Name(v.ctx, &s)
+	return &idempotency.Operation{
+		Name: n, Policy: v.policy, Fingerprint: idempotency.NewFingerprint("", "").WithBody(body),
+		Label: store.Label{Client: idempotency.Clip(client), Method: s.Method, Route: idempotency.Clip(v.method), Key: key},
+	}, err
+}
+
+func (v *visit) call(call *idempotency.Call) error {
+	defer call.Abandon() // unless it has ended: a panic goes on, and leaves the key in doubt
+	work, cancel := idempotency.Detach(v.ctx, v.c.Linger)
+	defer cancel()
+	t := transcript{limit: v.c.Keeper.MaxBody()}
+	err := v.rpc.carryOut(work, &t)
+	st := statusOf(err)
+	ending := v.policy.EndingOfGRPC(int(st.Code()))
+	if st.Code() == codes.Canceled || st.Code() == codes.DeadlineExceeded || t.broken {
+		ending = idempotency.Doubt // by whoever was asked in turn, or in the midst of the answer
+	}
+	if ending == idempotency.Record && v.ctx.Err() != nil {
+		v.c.Keeper.Count(idempotency.Late)
+	}
+	call.End(ending, t.answer(st), nil)
+	return err
+}
+
+// tell answers with what stands in the way.
+func (v *visit) tell(verdict *idempotency.Verdict, as idempotency.Event) error {
+	a := verdict.Refusal
+	switch {
+	case a != nil:
+	case verdict.Replay != nil:
+		a = &verdict.Replay.Answer
+	default:
+		return v.no(verdict)
+	}
+	messages, st, ok := readAnswer(a)
+	if !ok {
+		return v.no(&idempotency.Verdict{Reason: comporta.IdempotencyAnswerNotKept})
+	}
+	v.c.Keeper.Count(as)
+	if verdict.Refusal == nil {
+		// It fails only outside of a call, as in a test of the handler alone.
+		_ = grpc.SetHeader(v.ctx, metadata.Pairs("idempotency-replayed", "true", "comporta-decision", idempotency.DecisionReplayed))
+	}
+	for _, m := range messages {
+		if err := v.rpc.say(m); err != nil {
+			return err
+		}
+	}
+	return st.Err()
+}
+
+func (v *visit) no(verdict *idempotency.Verdict) error {
+	v.c.Keeper.CountRefusal(verdict.Reason)
+	return refuse(v.ctx, verdict)
+}
+
+// down answers while the store is down.
+func (v *visit) down(err error) error {
+	v.c.Keeper.TellDown(err)
+	if v.policy.Pass {
+		v.c.Keeper.Count(idempotency.StorePassed)
+		return v.rpc.pass()
+	}
+	v.c.Keeper.Count(idempotency.StoreRefused)
+	return refuse(v.ctx, &idempotency.Verdict{Reason: comporta.IdempotencyUnavailable, Wait: time.Second})
+}
+
+// unkept answers a call that cannot be kept, whatever key it brings. It is its
+// service's affair, unless the policy demands what cannot be had: to let it pass
+// would be to say that it was kept.
+func (v *visit) unkept(why string) error {
+	if !v.policy.Require {
+		return v.rpc.pass()
+	}
+	// It fails only outside of a call.
+	_ = grpc.SetTrailer(v.ctx, metadata.Pairs(headerPushback, never))
+	return status.Errorf(codes.Unimplemented, "idempotency: the policy of %s requires a key, and no key can be kept: %s; the server's Config.Policy has to return nil for it, or a policy without Require", v.method, why)
+}
