@@ -3,13 +3,17 @@ package gate
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/overload"
 )
 
-const headerGRPCStatus = "Grpc-Status"
+const (
+	headerGRPCStatus = "Grpc-Status"
+	headerPushback   = "Grpc-Retry-Pushback-Ms"
+)
 
 // grpcResult is what the head of a gRPC answer says: a status in the head is the
 // answer (Trailers-Only), anything else is still to come in the trailers. An
@@ -45,7 +49,7 @@ func (x *exchange) readTrailers() {
 		x.result = comporta.ResultOfGRPC(code)
 		now := time.Now()
 		hopeless := x.d.HeadAt(now, x.outcome(now))
-		trailer := http.Header{headerGRPCStatus: h[prefix+headerGRPCStatus], "Grpc-Retry-Pushback-Ms": h[prefix+"Grpc-Retry-Pushback-Ms"]}
+		trailer := http.Header{headerGRPCStatus: h[prefix+headerGRPCStatus], headerPushback: takeTrailer(h, headerPushback)}
 		overload.Decorate(trailer, x.status, &overload.Decoration{Now: now, Hopeless: hopeless, Slot: x.slot})
 		for name, values := range trailer {
 			if name != headerGRPCStatus && len(values) > 0 {
@@ -56,4 +60,16 @@ func (x *exchange) readTrailers() {
 		return
 	}
 	x.result = comporta.ResultFailed // a call without a status broke off
+}
+
+// takeTrailer removes a trailer, however it was written: a server of grpc-go behind
+// net/http declares some, and writes others in lower case under http.TrailerPrefix.
+func takeTrailer(h http.Header, name string) (values []string) {
+	for key, vs := range h {
+		if strings.EqualFold(strings.TrimPrefix(key, http.TrailerPrefix), name) {
+			values = append(values, vs...)
+			delete(h, key)
+		}
+	}
+	return values
 }

@@ -129,17 +129,10 @@ func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
 // ending says what a complete answer means to its key.
 func (x *exchange) ending(rec *idempotency.Recorder) idempotency.Ending {
 	x.answered = x.now()
-	policy := x.gate.routes.list[x.r.Route].Idempotency
-	switch {
-	case x.refused && x.ours:
+	if x.refused && x.ours {
 		return endingOf(x.d.Reason)
-	case !x.r.GRPC || rec.Status() != http.StatusOK:
-		return policy.EndingOf(rec.Status())
 	}
-	if code, ok := rec.GRPCStatus(); ok {
-		return policy.EndingOfGRPC(code)
-	}
-	return idempotency.Doubt
+	return rec.Ending(x.gate.routes.list[x.r.Route].Idempotency, x.r.GRPC)
 }
 
 // endingOf says what a refusal by the proxy means to the key. Only where no byte

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/internal/retryafter"
 	"github.com/comporta/comporta/store"
 )
 
@@ -22,7 +23,7 @@ var dropped = map[string]bool{
 	"X-Amzn-Trace-Id": true, "X-Cloud-Trace-Context": true, "X-Correlation-Id": true,
 	comporta.HeaderRequestID: true, comporta.HeaderReplayed: true, comporta.HeaderIdempotencyKey: true,
 	comporta.HeaderRetryAfter: true, comporta.HeaderRetryAfterMs: true, comporta.HeaderRetryTicket: true,
-	comporta.HeaderRetryPolicy: true, comporta.HeaderShouldRetry: true,
+	comporta.HeaderRetryPolicy: true, comporta.HeaderShouldRetry: true, retryafter.HeaderPushback: true,
 	"Ratelimit": true, "Ratelimit-Policy": true,
 }
 

@@ -16,6 +16,7 @@ func TestHeaderComesBackAsItWas(t *testing.T) {
 		"Content-Type": {"text/plain"}, "Link": {"<a>", "<b>"}, "Empty": {""}, "X-Bytes": {"\xff\x80 : x"},
 		"Set-Cookie": {"a=b"}, "Date": {"now"}, "Comporta-Decision": {"x"}, "Content-Length": {"3"}, "Nil": nil,
 		http.TrailerPrefix + "Grpc-Status": {"0"}, http.TrailerPrefix + "Date": {"now"},
+		http.TrailerPrefix + "Grpc-Retry-Pushback-Ms": {"7"},
 	}
 	b, ok := AppendHeader(nil, h)
 	want := http.Header{

@@ -158,6 +158,43 @@ func TestMiddlewarePassesRefusalsToThoseWhoStandBy(t *testing.T) {
 	})
 }
 
+// One who stood by for a gRPC call that was refused is told when to come as gRPC has
+// it, wherever the service said it.
+func TestMiddlewarePassesRefusalsOfCallsToThoseWhoStandBy(t *testing.T) {
+	for _, tc := range []struct{ said, want string }{{"7000", "7000"}, {"-1", "-1"}, {"soon", "-1"}, {"", "1000"}} {
+		for _, prefix := range []string{"", http.TrailerPrefix} {
+			run(t, idempotency.Face{Policy: idempotency.Policy{Wait: true}}, func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(2 * time.Second)
+				w.Header().Set("Content-Type", "application/grpc")
+				if prefix != "" {
+					_, _ = io.WriteString(w, "a message")
+				}
+				w.Header().Set(prefix+"Grpc-Status", "14")
+				if tc.said != "" {
+					w.Header().Set(prefix+"Grpc-Retry-Pushback-Ms", tc.said)
+				}
+			}, func(t *testing.T, s *site) {
+				call := func() http.Header {
+					_, h, _ := s.post(t.Context(), "/orders/1", "k", strings.NewReader("x"), "Content-Type", "application/grpc")
+					return h
+				}
+				var first sync.WaitGroup
+				first.Go(func() { call() })
+				synctest.Wait()
+				h := call()
+				got, want := fmt.Sprint(h["Grpc-Retry-Pushback-Ms"], h["Grpc-Status"]), "["+tc.want+"] [14]"
+				if prefix != "" {
+					got, want = h.Get("Trailing"), "map[Grpc-Retry-Pushback-Ms:["+tc.want+"] Grpc-Status:[14]]"
+				}
+				if got != want || s.calls.Load() != 1 {
+					t.Errorf("%q said in %q: told %s, want %s; %d calls", tc.said, prefix, got, want, s.calls.Load())
+				}
+				first.Wait()
+			})
+		}
+	}
+}
+
 // The caller's patience is not passed on: the work outlives it.
 func TestMiddlewareKeepsThePatienceOfTheCaller(t *testing.T) {
 	told := make(chan http.Header, 1)

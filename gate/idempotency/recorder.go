@@ -69,6 +69,7 @@ func (r *Recorder) WriteHeader(status int) {
 	if retryafter.Says(h) == retryafter.Stop {
 		r.wait = -1
 	}
+	r.readPushback(h[retryafter.HeaderPushback])
 	var fits bool
 	if r.header, fits = AppendHeader(nil, h); !fits {
 		r.omitted = true // a body is not what it was without its header
@@ -101,7 +102,7 @@ func (r *Recorder) Write(p []byte) (int, error) {
 	switch {
 	case r.omitted:
 	case len(r.body)+len(p) > r.limit:
-		r.body, r.omitted = nil, true
+		r.omit()
 	default:
 		r.body = append(r.body, p...)
 	}
@@ -171,8 +172,8 @@ func (r *Recorder) settle(complete bool) {
 func (r *Recorder) readTrailers() {
 	trailers := http.Header{}
 	for name, vs := range r.Header() {
-		if strings.HasPrefix(name, http.TrailerPrefix) {
-			trailers[name] = vs
+		if rest, ok := strings.CutPrefix(name, http.TrailerPrefix); ok { // as it was written, which may be in lower case
+			trailers[http.TrailerPrefix+http.CanonicalHeaderKey(rest)] = vs
 		}
 	}
 	for _, name := range r.trailers {
@@ -183,17 +184,43 @@ func (r *Recorder) readTrailers() {
 	if len(trailers) == 0 {
 		return
 	}
+	r.readPushback(trailers[http.TrailerPrefix+retryafter.HeaderPushback])
 	var fits bool
 	if r.header, fits = AppendHeader(r.header, trailers); !fits {
-		r.body, r.omitted = nil, true
+		r.omit()
 	}
+}
+
+// readPushback takes in when a gRPC service wants to be asked again.
+func (r *Recorder) readPushback(values []string) {
+	switch wait, word := retryafter.Pushback(values); word {
+	case retryafter.Again:
+		r.wait = wait
+	case retryafter.Stop:
+		r.wait = -1
+	case retryafter.Unsaid:
+	}
+}
+
+// omit leaves the body out of what is recorded.
+func (r *Recorder) omit() { r.body, r.omitted = nil, true }
+
+// Ending reads a complete answer by its status; of a gRPC call, one without any is in
+// doubt.
+func (r *Recorder) Ending(p *Policy, grpc bool) Ending {
+	if !grpc || r.status != http.StatusOK {
+		return p.EndingOf(r.status)
+	}
+	if code, ok := r.grpcStatus(); ok {
+		return p.EndingOfGRPC(code)
+	}
+	return Doubt
 }
 
 // grpcStatus is the status of a gRPC call, in the head or after the body.
 const grpcStatus = "Grpc-Status"
 
-// GRPCStatus returns the status of a gRPC call, once it is recorded.
-func (r *Recorder) GRPCStatus() (code int, ok bool) {
+func (r *Recorder) grpcStatus() (code int, ok bool) {
 	h := ParseHeader(r.header)
 	vs := h[http.TrailerPrefix+grpcStatus]
 	if len(vs) == 0 {

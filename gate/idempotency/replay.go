@@ -9,6 +9,7 @@ import (
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/internal/retryafter"
 	"github.com/comporta/comporta/store"
 )
 
@@ -24,30 +25,40 @@ func Replay(w http.ResponseWriter, a *store.Answer) {
 	if a.Status >= http.StatusBadRequest {
 		h[comporta.HeaderShouldRetry] = []string{"false"} // under this key it will be the same again
 	}
-	say(w, a)
+	say(w, a, never)
 }
+
+// never is the pushback of gRPC that says not to repeat.
+const never = "-1"
 
 // ReplayRefusal says a Verdict's Refusal, to come again after wait: 0 means
 // overload.DefaultWait, less never. It is no answer of the key, which is free.
 func ReplayRefusal(w http.ResponseWriter, a *store.Answer, wait time.Duration) {
 	if wait < 0 {
 		w.Header()[comporta.HeaderShouldRetry] = []string{"false"}
-		say(w, a)
+		say(w, a, never)
 		return
 	}
 	if wait == 0 {
 		wait = overload.DefaultWait
 	}
 	h, ms := w.Header(), (wait + time.Millisecond - 1).Milliseconds()
+	exact := strconv.FormatInt(ms, 10)
 	h[comporta.HeaderRetryAfter] = []string{strconv.FormatInt((ms+999)/1000, 10)}
-	h[comporta.HeaderRetryAfterMs] = []string{strconv.FormatInt(ms, 10)}
-	say(w, a)
+	h[comporta.HeaderRetryAfterMs] = []string{exact}
+	say(w, a, exact)
 }
 
-func say(w http.ResponseWriter, a *store.Answer) {
-	h := w.Header()
+// say says an answer. A gRPC call that failed is told beside its status when to repeat.
+func say(w http.ResponseWriter, a *store.Answer, pushback string) {
+	h, said := w.Header(), ParseHeader(a.Header)
+	for _, prefix := range [...]string{"", http.TrailerPrefix} {
+		if code := said[prefix+grpcStatus]; len(code) > 0 && code[0] != "0" {
+			said[prefix+retryafter.HeaderPushback] = []string{pushback}
+		}
+	}
 	trailers := false
-	for name, vs := range ParseHeader(a.Header) {
+	for name, vs := range said {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			trailers = true
 			continue
@@ -69,7 +80,7 @@ func say(w http.ResponseWriter, a *store.Answer) {
 		return
 	}
 	_ = http.NewResponseController(w).Flush() // else a length would be computed, which leaves no room for trailers
-	for name, vs := range ParseHeader(a.Header) {
+	for name, vs := range said {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			h[name] = vs
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/comporta/comporta"
@@ -11,7 +12,7 @@ import (
 
 // Serving is how a call is served over HTTP.
 type Serving struct {
-	// Ending reads a complete answer; nil reads its status, by the call's policy.
+	// Ending reads a complete answer; nil means Recorder.Ending.
 	Ending func(*Recorder) Ending
 	// Fingerprint returns the fingerprint as it is known at the end; nil, or nil from it, leaves
 	// that of the claim.
@@ -24,6 +25,7 @@ type Serving struct {
 // The request's context should be one of Detach, its header one of DetachHeader. It returns the Recorder, which
 // says whether the answer was complete.
 func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, s Serving) *Recorder {
+	grpc := isGRPC(r.Header)
 	var rec *Recorder
 	rec = NewRecorder(w, c.k.config.MaxBody, func(complete bool) {
 		e := Doubt
@@ -32,7 +34,7 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 		case s.Ending != nil:
 			e = s.Ending(rec)
 		default:
-			e = c.op.Policy.EndingOf(rec.status)
+			e = rec.Ending(c.op.Policy, grpc)
 		}
 		var fp *Fingerprint
 		if s.Fingerprint != nil {
@@ -52,6 +54,12 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 	next.ServeHTTP(rec, r)
 	returned = true
 	return rec
+}
+
+// isGRPC reports whether a request is a gRPC call.
+func isGRPC(h http.Header) bool {
+	vs := h["Content-Type"]
+	return len(vs) > 0 && strings.HasPrefix(vs[0], "application/grpc")
 }
 
 // DetachHeader returns the header for a detached call: h, with what its caller says
