@@ -75,7 +75,7 @@ var reasons = [NumReasons]ReasonInfo{
 	IdempotencyPayloadMismatch: {"idempotency_payload_mismatch", "chave_com_outro_conteudo", "Idempotency key reused", 422, false, false, "the key was used before with another request"},
 	IdempotencyOutcomeUnknown:  {"idempotency_outcome_unknown", "resultado_desconhecido", "Outcome unknown", 409, false, false, "nobody knows what became of the first request with this key"},
 	IdempotencyUnavailable:     {"idempotency_unavailable", "idempotencia_indisponivel", "Idempotency unavailable", 503, true, false, "the store of keys is down"},
-	IdempotencyAnswerNotKept:   {"idempotency_answer_not_kept", "resposta_nao_guardada", "Answer not kept", 409, false, false, "the first request with this key was carried out, and its answer was too large to keep"},
+	IdempotencyAnswerNotKept:   {"idempotency_answer_not_kept", "resposta_nao_guardada", "Answer not kept", 409, false, false, "the first request with this key was carried out, and its answer was not kept"},
 	Draining:                   {"draining", "encerrando", "Draining", 503, true, false, "the gateway is shutting down"},
 	MalformedRequest:           {"malformed_request", "", "Malformed request", 400, false, false, "the request cannot be understood without guessing"},
 	RequestTimeout:             {"request_timeout", "", "Request timeout", 408, true, false, "the request did not arrive in time"},

@@ -33,7 +33,7 @@ func (x *exchange) serveKeyed(next http.Handler, policy *idempotency.Policy) {
 			}
 			if v = x.claim(&op); x.call != nil {
 				x.decided()
-				x.serveCall(next, &op)
+				x.serveCall(next)
 				return
 			}
 		}
@@ -98,7 +98,7 @@ func (x *exchange) readBody(op *idempotency.Operation) comporta.Reason {
 // its caller: it ends by the route's time, or a while after the caller has left. The
 // caller's patience bounds the queue and the standing by, and neither the service's
 // work nor the wait for its answer: a caller in a hurry hangs up.
-func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
+func (x *exchange) serveCall(next http.Handler) {
 	x.prepare()
 	caller := x.req.Context()
 	ctx, cancel := idempotency.Detach(caller, x.gate.keys.linger)
@@ -112,17 +112,11 @@ func (x *exchange) serveCall(next http.Handler, op *idempotency.Operation) {
 	x.req = x.req.WithContext(ctx)
 	x.req.Header = idempotency.DetachHeader(x.req.Header, timeout)
 	defer x.close() // before ctx ends, by which it tells a complete answer from a broken one
-	rec := x.call.Serve(x, x.req, next, idempotency.Serving{
-		Ending: x.ending,
-		Fingerprint: func() *idempotency.Fingerprint {
-			if x.body == nil || x.body.sum == nil {
-				return nil
-			}
-			p := x.body.sum.Fingerprint(&op.Fingerprint)
-			return &p
-		},
-		Gone: func() bool { return caller.Err() != nil },
-	})
+	serving := idempotency.Serving{Ending: x.ending, Gone: func() bool { return caller.Err() != nil }}
+	if x.body != nil {
+		serving.Body = x.body.sum
+	}
+	rec := x.call.Serve(x, x.req, next, serving)
 	x.whole, x.returned = rec.Completed(), true
 }
 

@@ -174,7 +174,7 @@ func printKey(w io.Writer, d *admin.KeyDetail, body bool) {
 	}
 	switch {
 	case k.BodyOmitted:
-		say(w, "  body     was too large to keep\n")
+		say(w, "  body     was not kept\n")
 	case body:
 		say(w, "  body     %q\n", d.Body)
 	case k.State == "finished":

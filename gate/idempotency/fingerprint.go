@@ -126,10 +126,11 @@ func (f Fingerprint) difference(recorded []byte) comporta.Detail {
 // service may read its body in a goroutine of its own while the answer is under
 // way: its methods may be called from many.
 type Sum struct {
-	mu    sync.Mutex
-	h     hash.Hash
-	size  int64
-	whole bool
+	mu      sync.Mutex
+	h       hash.Hash
+	size    int64
+	whole   bool
+	opening *Fingerprint // what had passed when the first of the answer left; only if Answered
 }
 
 // NewSum returns a Sum that has seen nothing.
@@ -147,11 +148,41 @@ func (s *Sum) Read(p []byte, err error) {
 	s.whole = errors.Is(err, io.EOF)
 }
 
-// Fingerprint returns base with the body as far as it has passed.
+// Answered says that the first of the answer is about to leave, and that its client may
+// have waited for it: what follows of the body may depend on it. So the body's opening
+// is what tells it from others. A repeat that is held against more would be waited for
+// while it waits.
+func (s *Sum) Answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.opening == nil {
+		p := s.passed()
+		s.opening = &p
+	}
+}
+
+// Conversation reports whether the body went on after the first of the answer had left.
+func (s *Sum) Conversation() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opening != nil && s.size > s.opening.size
+}
+
+// Fingerprint returns base with the body as far as it has passed, or had when it was
+// answered.
 func (s *Sum) Fingerprint(base *Fingerprint) Fingerprint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := *base
+	p := s.opening
+	if p == nil {
+		all := s.passed()
+		p = &all
+	}
+	p.target = base.target
+	return *p
+}
+
+func (s *Sum) passed() (p Fingerprint) {
 	s.h.Sum(p.body[:0])
 	p.size, p.known, p.whole = s.size, true, s.whole
 	return p

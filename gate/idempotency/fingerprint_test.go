@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/comporta/comporta"
@@ -61,6 +62,51 @@ func TestFingerprintsTellBodiesApart(t *testing.T) {
 			t.Fatalf("without a body: %v", l)
 		}
 	})
+}
+
+// A body that goes on after its answer has begun is told apart by what came before, and
+// one that ended meanwhile as well: its end may have waited for the answer.
+func TestFingerprintOfAnAnsweredBody(t *testing.T) {
+	base := NewFingerprint("/a", "")
+	for _, tc := range []struct {
+		name         string
+		before       string
+		ended        bool // before the answer
+		after        string
+		conversation bool
+		same, other  string
+	}{
+		{"whole", "ab", true, "", false, "ab", "abc"},
+		{"ended later", "ab", false, "", false, "abc", "ac"},
+		{"a conversation", "ab", false, "c", true, "abx", "ac"},
+		{"the service speaks first", "", false, "ab", true, "xy", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := NewSum()
+			s.Read([]byte(tc.before), nil)
+			if tc.ended {
+				s.Read(nil, io.EOF)
+			}
+			s.Answered()
+			s.Read([]byte(tc.after), nil)
+			s.Answered() // the first counts
+			if s.Conversation() != tc.conversation {
+				t.Errorf("a conversation: %v", s.Conversation())
+			}
+			rec := recorded(s.Fingerprint(&base))
+			for body, same := range map[string]bool{tc.same: true, tc.other: tc.other == ""} {
+				c := NewCompare(rec)
+				if err := Drain(c, strings.NewReader(body)); err != nil || c.Same() != same {
+					t.Errorf("%q: %v, %v", body, c.Same(), err)
+				}
+			}
+			c := NewCompare(rec)
+			_, _ = c.Write([]byte(tc.before))
+			if c.Enough() == tc.ended {
+				t.Errorf("what came before is enough: %v", c.Enough())
+			}
+		})
+	}
 }
 
 func TestFingerprintsTellTargetsApart(t *testing.T) {

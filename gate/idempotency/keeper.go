@@ -71,7 +71,7 @@ const (
 	KeyInvalid   Event = "key_invalid"
 	Recorded     Event = "recorded"        // the answer is kept
 	Late         Event = "late"            // the answer came after its caller had left
-	BodyNotKept  Event = "body_not_kept"   // recorded without a body that was too large
+	BodyNotKept  Event = "body_not_kept"   // recorded without a body, too large or of a conversation
 	Released     Event = "released"        // the key was freed, nothing was done
 	Doubted      Event = "in_doubt"        // the call ended without an answer that says what was done
 	Lost         Event = "lost"            // the answer came after another had taken the key over

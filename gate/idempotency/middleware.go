@@ -207,22 +207,14 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (v *visit) fingerprint() *Fingerprint {
-	if v.sum == nil {
-		return nil
-	}
-	p := v.sum.Fingerprint(&v.op.Fingerprint)
-	return &p
-}
-
 func (v *visit) call(c *Call) {
 	ctx, cancel := Detach(v.r.Context(), v.f.Linger)
 	defer cancel()
 	r := v.r.WithContext(ctx)
 	r.Header = DetachHeader(r.Header, 0)
 	c.Serve(v.w, r, v.next, Serving{
-		Fingerprint: v.fingerprint,
-		Gone:        func() bool { return v.r.Context().Err() != nil },
+		Body: v.sum,
+		Gone: func() bool { return v.r.Context().Err() != nil },
 	})
 }
 

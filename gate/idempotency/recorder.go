@@ -24,6 +24,8 @@ type Recorder struct {
 
 	limit int
 	end   func(complete bool) // called once
+	// begins is called before the first byte of the body; nil: nobody wants to know.
+	begins func()
 
 	status    int // 0 until the head
 	header    []byte
@@ -97,6 +99,9 @@ func (r *Recorder) WriteHeader(status int) {
 func (r *Recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
+	}
+	if r.size == 0 && len(p) > 0 && r.begins != nil {
+		r.begins()
 	}
 	r.size += int64(len(p))
 	switch {

@@ -92,11 +92,11 @@ func say(w http.ResponseWriter, a *store.Answer, pushback string) {
 const OutcomeCompleted = "completed"
 
 // NotKept returns the refusal for a repeat of what was done and answered, with an
-// answer that was too large to keep.
+// answer that was not kept: it was too large, or the end of a conversation.
 func NotKept(a *store.Answer) overload.Refusal {
 	return overload.Refusal{
 		Reason: comporta.IdempotencyAnswerNotKept, Outcome: OutcomeCompleted,
-		Detail: fmt.Sprintf("the first request with this key was carried out and answered %d; its answer was too large to keep", a.Status),
+		Detail: fmt.Sprintf("the first request with this key was carried out and answered %d; its answer was too large to keep, or the end of a conversation", a.Status),
 	}
 }
 

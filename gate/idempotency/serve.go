@@ -14,9 +14,9 @@ import (
 type Serving struct {
 	// Ending reads a complete answer; nil means Recorder.Ending.
 	Ending func(*Recorder) Ending
-	// Fingerprint returns the fingerprint as it is known at the end; nil, or nil from it, leaves
-	// that of the claim.
-	Fingerprint func() *Fingerprint
+	// Body is the digest of a body that passes, and becomes part of the fingerprint; nil
+	// leaves that of the claim.
+	Body *Sum
 	// Gone reports whether the caller has left; nil: it is not known.
 	Gone func() bool
 }
@@ -24,6 +24,9 @@ type Serving struct {
 // Serve has next answer a request whose operation was claimed, and ends the call.
 // The request's context should be one of Detach, its header one of DetachHeader. It returns the Recorder, which
 // says whether the answer was complete.
+//
+// A gRPC call whose body goes on after its answer has begun is a conversation. What it
+// ended with cannot be said again, and is recorded without its body.
 func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, s Serving) *Recorder {
 	grpc := isGRPC(r.Header)
 	var rec *Recorder
@@ -37,8 +40,12 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 			e = rec.Ending(c.op.Policy, grpc)
 		}
 		var fp *Fingerprint
-		if s.Fingerprint != nil {
-			fp = s.Fingerprint()
+		if s.Body != nil {
+			p := s.Body.Fingerprint(&c.op.Fingerprint)
+			fp = &p
+			if s.Body.Conversation() {
+				rec.omit()
+			}
 		}
 		if e == Record && (rec.gone || s.Gone != nil && s.Gone()) {
 			c.k.Count(Late)
@@ -49,6 +56,9 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 		}
 		c.End(e, rec.Answer(), fp)
 	})
+	if s.Body != nil && grpc {
+		rec.begins = s.Body.Answered
+	}
 	returned := false
 	defer func() { rec.Close(returned) }() // also when next panics, which goes on
 	next.ServeHTTP(rec, r)

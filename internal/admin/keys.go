@@ -27,7 +27,7 @@ type Key struct {
 	Expires     time.Time `json:"expires"`
 	Status      int       `json:"status,omitempty"`
 	BodySize    int       `json:"body_size,omitempty"`
-	BodyOmitted bool      `json:"body_omitted,omitempty"` // it was too large to keep
+	BodyOmitted bool      `json:"body_omitted,omitempty"` // it was not kept
 }
 
 // Keys is the answer of GET /api/v1/keys.
