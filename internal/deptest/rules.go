@@ -18,6 +18,7 @@ var Rules = []Rule{
 	{Package: "internal/hash", Why: "hashing depends on nothing"},
 	{Package: "internal/prefetch", Why: "a hint to the processor depends on nothing"},
 	{Package: "internal/hugepage", Why: "advice to the system depends on nothing"},
+	{Package: "internal/socket", Why: "a call of the system depends on nothing"},
 	{Package: "internal/topk", Words: words, Why: leaf},
 	{Package: "internal/deptest", Why: "it judges the others"},
 	{Package: "internal/target", Why: "reading a path depends on nothing"},
@@ -115,8 +116,8 @@ var Rules = []Rule{
 		Why: "the adapter of one library to the words of state",
 	},
 	{Package: "store/storetest", Words: []string{"store"}, Why: "the suite that every engine passes knows none"},
-	{Package: "front", Words: []string{""}, Why: "the front turns connections into requests; it knows net/http's words and the reasons, and no gate"},
-	{Package: "proxy/h1", Why: "a client of HTTP/1.1 for any proxy depends on nothing"},
+	{Package: "front", Words: []string{"", "internal/socket"}, Why: "the front turns connections into requests; it knows net/http's words and the reasons, and no gate"},
+	{Package: "proxy/h1", Words: []string{"internal/socket"}, Why: "a client of HTTP/1.1 for any proxy depends on no more than its sockets"},
 	{Package: "proxy", Words: []string{"", "internal/target", "proxy/h1", "breaker", "bulkhead"}, Why: "the proxy forwards; it is told what to observe and how to refuse"},
 	{
 		Package: "telemetry",
