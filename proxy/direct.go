@@ -127,8 +127,28 @@ func (d *direct) connect(now *time.Time) error {
 	return nil
 }
 
-// heads are buffers for requests on their way out.
-var heads = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
+// head is a buffer for a request on its way out.
+type head struct {
+	p []byte
+	// put gives it back; made once for each: a closure for each request would be an
+	// allocation.
+	put func()
+}
+
+var heads sync.Pool
+
+func getHead() *head {
+	if h, ok := heads.Get().(*head); ok {
+		return h
+	}
+	h := &head{p: make([]byte, 0, 2<<10)}
+	h.put = func() {
+		if cap(h.p) <= maxKeptHead {
+			heads.Put(h)
+		}
+	}
+	return h
+}
 
 // maxKeptHead bounds the buffers that are kept.
 const maxKeptHead = maxPayload + 16<<10
@@ -148,28 +168,22 @@ func (d *direct) send(now time.Time) error {
 	if x.body == nil {
 		r.Length = 0
 	}
-	buffer, _ := heads.Get().(*[]byte) // the pool holds nothing else
-	defer func() {
-		if cap(*buffer) <= maxKeptHead {
-			heads.Put(buffer)
-		}
-	}()
-	p, err := h1.AppendHead((*buffer)[:0], &r)
-	if err != nil {
+	head := getHead()
+	var err error
+	if head.p, err = h1.AppendHead(head.p[:0], &r); err != nil {
+		head.put()
 		return err
 	}
-	if x.payload != nil {
-		p = append(p, *x.payload...)
-	}
-	*buffer = p
 	if x.body == nil || x.payload != nil {
-		if err = d.conn.Send(p); err == nil {
-			d.conn.SentAll()
+		if x.payload != nil {
+			head.p = append(head.p, *x.payload...)
 		}
-		return err
+		return d.conn.Ask(head.p, head.put)
 	}
 	d.watch()
-	if err := d.conn.Send(p); err != nil {
+	err = d.conn.Send(head.p)
+	head.put()
+	if err != nil {
 		return err
 	}
 	if d.waits = x.expects(); d.waits {

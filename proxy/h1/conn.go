@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/comporta/comporta/internal/socket"
 )
 
 // Patience is how long most exchanges may wait before they ask their Guard for the
@@ -32,6 +34,7 @@ type Conn struct {
 	pool *Pool
 	raw  net.Conn
 	live liveness
+	turn turn
 
 	// What was read and not yet used is buffer[r:w].
 	buffer []byte
@@ -41,6 +44,7 @@ type Conn struct {
 	armed time.Time // the deadline of raw; zero for none
 	since time.Time // of an unused connection: when it was given back
 	sent  int64     // bytes of this exchange that may have left
+	late  error     // of a read by Ask, which the next read tells
 
 	streaming bool        // Stream writes: the deadline of writes is none of ours
 	cut       atomic.Bool // by Interrupt
@@ -53,7 +57,10 @@ type Conn struct {
 
 func newConn(p *Pool, raw net.Conn) *Conn {
 	c := &Conn{pool: p, raw: raw, buffer: make([]byte, bufferSize)}
-	c.live.init(raw)
+	if c.turn.socket = socket.Of(raw); c.turn.socket != nil {
+		c.turn.step = c.take // made once: a closure for each request would be an allocation
+		c.live.init(c.turn.socket)
+	}
 	return c
 }
 
@@ -61,7 +68,7 @@ func newConn(p *Pool, raw net.Conn) *Conn {
 // for the first time, or earlier.
 func (c *Conn) Begin(now time.Time, g Guard, patience time.Duration) {
 	soon := c.armed.After(now) && !c.armed.After(now.Add(patience)) && !c.streaming
-	c.guard, c.sent, c.streaming, c.whole, c.keep = g, 0, false, false, false
+	c.guard, c.sent, c.late, c.streaming, c.whole, c.keep = g, 0, nil, false, false, false
 	c.body = body{trailer: c.body.trailer[:0]}
 	if !soon { // else early is as good: the guard says how long the wait may really last
 		c.arm(now.Add(patience))
@@ -165,6 +172,9 @@ func (c *Conn) fill() error {
 
 // receive reads from the network. n is 0 if and only if there is an error.
 func (c *Conn) receive(p []byte) (n int, err error) {
+	if c.late != nil {
+		return 0, c.late
+	}
 	for empty := 0; empty < maxEmptyReads; {
 		n, err := c.raw.Read(p)
 		switch {
@@ -197,32 +207,32 @@ func (c *Conn) compact() {
 	}
 }
 
-// liveness asks the system whether an unused connection has died, or was spoken on.
-type liveness struct {
-	control syscall.RawConn // nil where it cannot be asked
-	look    func(fd uintptr)
-	dead    bool // what look found
+// readFault is an error of the system as Read of raw would tell it.
+func readFault(raw net.Conn, err error) error {
+	if err == io.EOF { //nolint:errorlint // it travels bare, by the contract of io.Reader
+		return err
+	}
+	return socket.Fault(raw, "read", err)
 }
 
-func (l *liveness) init(raw net.Conn) {
-	s, ok := raw.(syscall.Conn)
-	if !ok {
-		return
-	}
-	control, err := s.SyscallConn()
-	if err != nil {
-		return
-	}
-	l.control = control
-	l.look = func(fd uintptr) { l.dead = !silent(fd) } // made once: a closure for each look would be an allocation
+// liveness asks the system whether an unused connection has died, or was spoken on.
+type liveness struct {
+	socket syscall.RawConn // nil where it cannot be asked: what has died is found when it is written to
+	look   func(fd uintptr)
+	dead   bool // what look found
+}
+
+func (l *liveness) init(s syscall.RawConn) {
+	l.socket = s
+	l.look = func(fd uintptr) { l.dead = !socket.Silent(fd) } // made once, as above
 }
 
 // alive reports whether nothing has come on an unused connection: neither its end
 // nor a word that nobody asked for.
 func (l *liveness) alive() bool {
-	if l.control == nil {
+	if l.socket == nil {
 		return true
 	}
 	// Control and not Read: a deadline of the last exchange may have passed.
-	return l.control.Control(l.look) == nil && !l.dead
+	return l.socket.Control(l.look) == nil && !l.dead
 }

@@ -12,8 +12,7 @@
 //	}
 //	c.Begin(now, guard, h1.Patience)
 //	head, err := h1.AppendHead(nil, &request)
-//	err = c.Send(append(head, body...))
-//	c.SentAll()
+//	err = c.Ask(append(head, body...), func() {})
 //	answer, err := c.ReadHead(request.Method == http.MethodHead)
 //	n, err := c.Read(p) // until io.EOF
 //	c.Release()
