@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/comporta/comporta/internal/socket"
 )
 
 // errInterrupted is what a reader gets who is wanted elsewhere.
@@ -21,7 +23,7 @@ var errInterrupted = errors.New("front: the read was interrupted")
 type link struct {
 	conn  net.Conn
 	epoch time.Time       // of the link
-	raw   syscall.RawConn // nil: not a socket, or not unix
+	raw   syscall.RawConn // nil: not a socket
 	step  func(uintptr) bool
 	stall time.Duration // how long a write may take; 0 for ever
 
@@ -50,13 +52,15 @@ type link struct {
 	writeHandlers time.Time
 	vector        net.Buffers
 	store         [3][]byte
+	give          func(uintptr) bool
+	out           []byte // what give has yet to write
+	failed        error  // of give
 }
 
 func newLink(conn net.Conn, stall time.Duration, drain *atomic.Bool) *link {
 	l := &link{conn: conn, epoch: time.Now(), stall: stall, drain: drain, fresh: true}
-	l.raw = rawOf(conn)
-	if l.raw != nil {
-		l.step = l.try
+	if l.raw = socket.Of(conn); l.raw != nil {
+		l.step, l.give = l.try, l.tryWrite
 	}
 	return l
 }
@@ -86,6 +90,31 @@ func (l *link) read(p []byte) (int, error) {
 			return 0, over
 		}
 	}
+}
+
+// try reads from the socket, which tells whether a read would wait, before it does:
+// only then deadlines are armed, and buffers given back. False means that it must be
+// waited for.
+func (l *link) try(fd uintptr) (done bool) {
+	p := l.p
+	if p == nil {
+		p = l.lend()
+	}
+	l.n, l.err = socket.Receive(fd, p)
+	switch {
+	case l.err == nil, l.err == io.EOF: //nolint:errorlint // it travels bare, by the contract of io.Reader
+		return true
+	case l.err != syscall.EAGAIN: //nolint:errorlint // a bare value of the system
+		l.err = socket.Fault(l.conn, "read", l.err)
+		return true
+	}
+	if l.err = l.arm(); l.err != nil {
+		return true
+	}
+	if l.p == nil {
+		l.back()
+	}
+	return false
 }
 
 // readPlain is read for what is not a socket. Without a buffer it waits for the
@@ -286,12 +315,43 @@ func (l *link) writeVector() error {
 	switch len(l.vector) {
 	case 0:
 	case 1:
-		_, err = l.conn.Write(l.vector[0])
+		err = l.writeOne(l.vector[0])
 	default:
 		_, err = l.vector.WriteTo(l.conn)
 	}
 	l.store = [3][]byte{} // what was written may be garbage now
 	return err
+}
+
+// writeOne writes p whole. The caller holds writeMu.
+func (l *link) writeOne(p []byte) error {
+	if l.raw == nil {
+		_, err := l.conn.Write(p)
+		return err
+	}
+	l.out, l.failed = p, nil
+	err := l.raw.Write(l.give)
+	l.out = nil
+	if err == nil {
+		err = l.failed
+	}
+	return err
+}
+
+// tryWrite writes to the socket; false means that it must be waited for.
+func (l *link) tryWrite(fd uintptr) (done bool) {
+	for len(l.out) > 0 {
+		n, err := socket.Send(fd, l.out)
+		if err == syscall.EAGAIN { //nolint:errorlint // a bare value of the system
+			return false
+		}
+		if err != nil {
+			l.failed = socket.Fault(l.conn, "write", err)
+			return true
+		}
+		l.out = l.out[n:]
+	}
+	return true
 }
 
 // armWrite gives a write the time of stall to twice that: a deadline that serves
