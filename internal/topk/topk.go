@@ -11,7 +11,6 @@ package topk
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"sync"
 )
@@ -28,18 +27,25 @@ type Sketch[K comparable] struct {
 	mu    sync.Mutex
 	size  int
 	where map[K]*entry[K]
-	order byCount[K]
+	order []place[K] // a heap with the lightest key at its head
 }
 
 type entry[K comparable] struct {
-	Item[K]
-	at int // index in order
+	key   K
+	error uint64
+	at    int // index in order
+}
+
+// place has the count beside the pointer, so that comparing two follows neither.
+type place[K comparable] struct {
+	count uint64
+	*entry[K]
 }
 
 // New returns a sketch that holds size keys, at least 1.
 func New[K comparable](size int) *Sketch[K] {
 	size = max(size, 1)
-	return &Sketch[K]{size: size, where: make(map[K]*entry[K], size), order: make(byCount[K], 0, size)}
+	return &Sketch[K]{size: size, where: make(map[K]*entry[K], size), order: make([]place[K], 0, size)}
 }
 
 // Add counts one occurrence of key. It allocates only until size keys are held.
@@ -50,53 +56,60 @@ func (s *Sketch[K]) Add(key K) {
 	switch {
 	case e != nil:
 	case len(s.order) < s.size:
-		e = &entry[K]{Item: Item[K]{Key: key}}
+		e = &entry[K]{key: key, at: len(s.order)}
 		s.where[key] = e
-		heap.Push(&s.order, e)
+		s.order = append(s.order, place[K]{0, e})
+		s.rise(e.at)
 	default:
-		e = s.order[0]
-		delete(s.where, e.Key)
-		e.Key, e.Error = key, e.Count
+		e = s.order[0].entry
+		delete(s.where, e.key)
+		e.key, e.error = key, s.order[0].count
 		s.where[key] = e
 	}
-	e.Count++
-	heap.Fix(&s.order, e.at)
+	s.order[e.at].count++
+	s.sink(e.at)
+}
+
+// rise brings a place that is too light for i towards the head.
+func (s *Sketch[K]) rise(i int) {
+	p := s.order[i]
+	for i > 0 && s.order[(i-1)/2].count > p.count {
+		s.put(i, s.order[(i-1)/2])
+		i = (i - 1) / 2
+	}
+	s.put(i, p)
+}
+
+// sink brings a place that is too heavy for i away from the head.
+func (s *Sketch[K]) sink(i int) {
+	p := s.order[i]
+	for {
+		next := 2*i + 1
+		if next+1 < len(s.order) && s.order[next+1].count < s.order[next].count {
+			next++
+		}
+		if next >= len(s.order) || s.order[next].count >= p.count {
+			break
+		}
+		s.put(i, s.order[next])
+		i = next
+	}
+	s.put(i, p)
+}
+
+func (s *Sketch[K]) put(i int, p place[K]) {
+	s.order[i] = p
+	p.at = i
 }
 
 // Top returns the n heaviest keys, heaviest first.
 func (s *Sketch[K]) Top(n int) []Item[K] {
 	s.mu.Lock()
 	items := make([]Item[K], 0, len(s.order))
-	for _, e := range s.order {
-		items = append(items, e.Item)
+	for _, p := range s.order {
+		items = append(items, Item[K]{Key: p.key, Count: p.count, Error: p.error})
 	}
 	s.mu.Unlock()
 	slices.SortFunc(items, func(a, b Item[K]) int { return cmp.Compare(b.Count, a.Count) })
 	return items[:min(max(n, 0), len(items))]
-}
-
-// byCount is a heap with the lightest key at its head.
-type byCount[K comparable] []*entry[K]
-
-func (h byCount[K]) Len() int           { return len(h) }
-func (h byCount[K]) Less(i, j int) bool { return h[i].Count < h[j].Count }
-func (h byCount[K]) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-
-// Push is for container/heap.
-func (h *byCount[K]) Push(x any) {
-	e := x.(*entry[K]) //nolint:errcheck,forcetypeassert // only Add pushes
-	e.at = len(*h)
-	*h = append(*h, e)
-}
-
-// Pop is for container/heap.
-func (h *byCount[K]) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return e
 }

@@ -45,3 +45,14 @@ func TestCountsNeverFall(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAdd is more keys than are held, all of them equally heavy: each takes the
+// place of another.
+func BenchmarkAdd(b *testing.B) {
+	s, i := New[[2]uint64](160), uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Add([2]uint64{i % 1000, 0})
+		i++
+	}
+}
