@@ -66,7 +66,9 @@ const (
 )
 
 // headers holds the maps of exchanges that are over.
-var headers = sync.Pool{New: func() any { return make(http.Header, 16) }}
+// They begin small: a map of up to eight is walked and emptied faster, and one that
+// has grown stays as it is.
+var headers = sync.Pool{New: func() any { return make(http.Header) }}
 
 func newExchange(p *Proxy, w http.ResponseWriter, in *http.Request) *exchange {
 	x := &exchange{p: p, w: w, in: in, upgrade: upgradeOf(in.Header)}
@@ -152,8 +154,11 @@ func (x *exchange) ask() (answer, *failure) {
 		x.p.retries.earn(x.p.config.Retries)
 	}
 	moved, retried := false, false
-	for {
-		start := time.Now()
+	start := now
+	if x.body != nil {
+		start = time.Now() // reading ahead took its time
+	}
+	for ; ; start = time.Now() {
 		a, err := x.try(up, start)
 		report := Report{Upstream: up.url, Latency: time.Since(start)}
 		var f *failure
