@@ -1,6 +1,7 @@
 package comporta
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -169,24 +170,24 @@ func ParseAttempt(v string, base int) int {
 		}
 	}
 	n, ok := parseUint(strings.TrimSpace(v), 1_000_000)
-	if !ok || n < base {
+	if !ok || int(n) < base {
 		return 0
 	}
-	return n - base
+	return int(n) - base
 }
 
 // parseUint reads decimal digits only; it saturates at limit.
-func parseUint(s string, limit int) (int, bool) {
+func parseUint(s string, limit int64) (int64, bool) {
 	if s == "" {
 		return 0, false
 	}
-	n := 0
+	n := int64(0)
 	for i := range len(s) {
 		d := s[i] - '0'
 		if d > 9 {
 			return 0, false
 		}
-		if n = n*10 + int(d); n > limit {
+		if n = n*10 + int64(d); n > limit {
 			n = limit
 		}
 	}
@@ -261,7 +262,7 @@ func ParseGRPCTimeout(v string) (time.Duration, bool) {
 }
 
 func timeout(v string, unit time.Duration) (time.Duration, bool) {
-	n, ok := parseUint(v, int(maxPatience/unit)+1)
+	n, ok := parseUint(v, int64(maxPatience/unit)+1)
 	if !ok {
 		return 0, false
 	}
@@ -375,7 +376,7 @@ func compareIdentifier(x, y string) int {
 	ny, okY := parseUint(y, 1<<53)
 	switch {
 	case okX && okY:
-		return min(max(nx-ny, -1), 1)
+		return cmp.Compare(nx, ny)
 	case okX:
 		return -1
 	case okY:

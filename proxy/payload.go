@@ -120,8 +120,11 @@ func (b *callerBody) attend(ctx context.Context, w http.ResponseWriter) (release
 		b.breakOff(w)
 	})
 	return func() {
-		if !stop() {
+		switch {
+		case !stop():
 			<-done
+		case ctx.Err() != nil: // it has just ended, and stop was quicker than the function
+			b.breakOff(w)
 		}
 	}
 }

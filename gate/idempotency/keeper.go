@@ -129,7 +129,7 @@ func New(c Config) (*Keeper, error) {
 	bound("MaxBody", c.MaxBody, store.MaxBody)
 	bound("Pool", c.Pool, 1<<16)
 	bound("Index", c.Index, 1<<26)
-	bound("Recent", c.Recent, 1<<40)
+	bound("Recent", c.Recent, 1<<30)
 	if c.Lease < 0 || c.Lease > store.MaxLease || c.Lease > 0 && c.Lease < time.Second {
 		problems = append(problems, fmt.Errorf("idempotency: Lease %v is not within 1s and %v", c.Lease, store.MaxLease))
 	}
