@@ -25,6 +25,7 @@ var Rules = []Rule{
 	{Package: "internal/retryafter", Words: words, Why: leaf},
 	{Package: "internal/pathpattern", Words: []string{"internal/target"}, Why: "a pattern's literals are kept in the canonical spelling"},
 	{Package: "internal/memhttp", Why: "it stands in for the network, below everything"},
+	{Package: "internal/relay", Why: "a line that breaks, below everything"},
 	{
 		Package: "internal/config",
 		Words:   []string{"", "gate/...", "proxy", "telemetry"}, Libraries: []string{"go.yaml.in/yaml"},

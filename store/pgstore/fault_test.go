@@ -23,7 +23,7 @@ import (
 // The answer to a claim is lost. Whether it was done is not known to who asked;
 // asked again it is granted, and to nobody else.
 func TestLostAnswer(t *testing.T) {
-	p, address := through(t)
+	line, address := through(t)
 	name := schema(t)
 	s := open(t, Config{URL: address, Schema: name, Timeout: 500 * time.Millisecond, Conns: 1})
 	direct := open(t, Config{Schema: name})
@@ -35,7 +35,7 @@ func TestLostAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = claimOf("k")
-	p.mute.Store(true)
+	line.Mute(true)
 	if _, err := s.Claim(t.Context(), time.Now(), c); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("%v", err)
 	}
@@ -43,8 +43,8 @@ func TestLostAnswer(t *testing.T) {
 		r, err := direct.Look(t.Context(), time.Now(), c.Name)
 		return err == nil && r.Fence == c.Fence
 	})
-	p.mute.Store(false)
-	p.cut()
+	line.Mute(false)
+	line.Cut()
 	if got, err := direct.Claim(t.Context(), time.Now(), claimOf("k")); err != nil || got.Granted {
 		t.Errorf("another: %+v, %v", got, err)
 	}
@@ -54,7 +54,7 @@ func TestLostAnswer(t *testing.T) {
 	if err := s.Finish(t.Context(), time.Now(), holdOf(claimOf("k")), answerOf("")); !errors.Is(err, store.ErrLost) { // prepares it anew
 		t.Fatal(err)
 	}
-	p.mute.Store(true)
+	line.Mute(true)
 	if err := s.Finish(t.Context(), time.Now(), holdOf(c), answerOf("made")); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("%v", err)
 	}
@@ -62,8 +62,8 @@ func TestLostAnswer(t *testing.T) {
 		r, err := direct.Look(t.Context(), time.Now(), c.Name)
 		return err == nil && r.State == store.Finished
 	})
-	p.mute.Store(false)
-	p.cut()
+	line.Mute(false)
+	line.Cut()
 	if err := s.Finish(t.Context(), time.Now(), holdOf(c), answerOf("made")); err != nil {
 		t.Errorf("finished again: %v", err)
 	}
@@ -75,7 +75,7 @@ func TestLostAnswer(t *testing.T) {
 // Connections break, by the line and by the server, while sixty-four callers of
 // two stores claim the same keys: each key is granted once, and finished once.
 func TestConnectionsBreak(t *testing.T) {
-	p, address := through(t)
+	line, address := through(t)
 	name := schema(t)
 	stores := []*Store{open(t, Config{URL: address, Schema: name}), open(t, Config{URL: address, Schema: name})}
 	const keys = 60
@@ -92,7 +92,7 @@ func TestConnectionsBreak(t *testing.T) {
 			case <-tick.C:
 			}
 			if n%2 == 0 {
-				p.cut()
+				line.Cut()
 			} else {
 				admin(t, fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%%%s%%' AND pid <> pg_backend_pid()`, name))
 			}
@@ -141,10 +141,9 @@ func TestConnectionsBreak(t *testing.T) {
 // A database that is away is an error at once, or after the timeout, and is found
 // when it is back.
 func TestAway(t *testing.T) {
-	p, address := through(t)
+	line, address := through(t)
 	s := open(t, Config{URL: address, Timeout: 5 * time.Second})
-	p.refuse.Store(true)
-	p.cut()
+	line.Break()
 	for range 3 {
 		began := time.Now()
 		_, err := s.Claim(t.Context(), time.Now(), claimOf("k"))
@@ -158,7 +157,7 @@ func TestAway(t *testing.T) {
 	if _, err := s.Health(t.Context()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("health: %v", err)
 	}
-	p.refuse.Store(false)
+	line.Mend()
 	if got, err := s.Claim(t.Context(), time.Now(), claimOf("k")); err != nil || !got.Granted {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -5,16 +5,15 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/comporta/comporta/internal/relay"
 	"github.com/comporta/comporta/store"
 )
 
@@ -94,91 +93,24 @@ func answerOf(body string) store.Finish {
 	return store.Finish{TTL: 24 * time.Hour, Answer: store.Answer{Status: 200, Body: []byte(body)}}
 }
 
-// proxy stands between a store and its server. It can lose answers, and break.
-type proxy struct {
-	net.Listener
-
-	to     string
-	mute   atomic.Bool // requests arrive, answers do not
-	refuse atomic.Bool
-	mu     sync.Mutex
-	open   map[net.Conn]bool
-	wg     sync.WaitGroup
-}
-
-// through returns a proxy, and the URL that leads through it.
-func through(t *testing.T) (*proxy, string) {
+// through returns a line to the server that can break, and the URL that leads over it.
+func through(t *testing.T) (*relay.Relay, string) {
 	t.Helper()
 	u, err := url.Parse(where(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	line, err := relay.To(u.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, to: u.Host, open: map[net.Conn]bool{}}
-	p.wg.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.wg.Go(func() { p.serve(in) })
-		}
-	})
 	t.Cleanup(func() {
-		_ = l.Close() // the test is over
-		p.cut()
-		p.wg.Wait()
-	})
-	u.Host = l.Addr().String()
-	return p, u.String()
-}
-
-func (p *proxy) serve(in net.Conn) {
-	defer in.Close()
-	if p.refuse.Load() {
-		return
-	}
-	out, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	p.mu.Lock()
-	p.open[in], p.open[out] = true, true
-	p.mu.Unlock()
-	pipe := func(from, to net.Conn, mute func() bool) {
-		defer func() { _, _ = from.Close(), to.Close() }() // either end may have gone
-		buf := make([]byte, 1<<14)
-		for {
-			n, err := from.Read(buf)
-			if err != nil {
-				return
-			}
-			if mute() {
-				continue
-			}
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
+		if err := line.Close(); err != nil {
+			t.Error(err)
 		}
-	}
-	p.wg.Go(func() { pipe(in, out, func() bool { return false }) })
-	pipe(out, in, p.mute.Load)
-	p.mu.Lock()
-	delete(p.open, in)
-	delete(p.open, out)
-	p.mu.Unlock()
-}
-
-// cut breaks every connection.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.open {
-		_ = c.Close() // as a broken line does
-	}
+	})
+	u.Host = line.Addr()
+	return line, u.String()
 }
 
 // until waits for what another process does.
