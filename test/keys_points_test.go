@@ -5,7 +5,6 @@ package test
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -26,13 +24,13 @@ import (
 	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/proxy"
 	"github.com/comporta/comporta/store"
-	"github.com/comporta/comporta/store/sqlitestore"
 )
 
 // The environment of a child that kills itself: this test's own binary, which then
 // is a gateway whose store ends the process at a named point.
 const (
 	envPoint    = "COMPORTA_TEST_POINT"
+	envEngine   = "COMPORTA_TEST_POINT_ENGINE"
 	envState    = "COMPORTA_TEST_POINT_STATE"
 	envUpstream = "COMPORTA_TEST_POINT_UPSTREAM"
 )
@@ -79,7 +77,7 @@ func (s *suicidal) Release(ctx context.Context, now time.Time, h store.Hold, fin
 // beChild serves as the child until it is killed.
 func beChild() error {
 	ctx := context.Background()
-	engine, err := sqlitestore.Open(ctx, sqlitestore.Config{Path: os.Getenv(envState)})
+	engine, err := place{os.Getenv(envEngine), os.Getenv(envState)}.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,10 +115,10 @@ func beChild() error {
 }
 
 // child starts one that dies at a point; "" never does.
-func child(t *testing.T, point, state, upstream string) (address string, cmd *exec.Cmd) {
+func child(t *testing.T, point string, p place, upstream string) (address string, cmd *exec.Cmd) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envPoint+"="+point, envState+"="+state, envUpstream+"="+upstream)
+	cmd.Env = append(os.Environ(), envPoint+"="+point, envEngine+"="+p.engine, envState+"="+p.at, envUpstream+"="+upstream)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -207,54 +205,56 @@ func (g *target) serve(w http.ResponseWriter, r *http.Request) {
 // At every named point around claim, call and finish: what is told is true, and
 // nothing is carried out twice.
 func TestCase_Events_B11_KilledAtNamedPoints(t *testing.T) {
-	for _, tc := range []struct {
-		point string
-		busy  bool
-		want  string // what the client is told in the end
-		times int64  // how often it was carried out
-	}{
-		{"before claim", false, "created", 1},
-		{"after claim", false, "unknown", 0},
-		{"call begins", false, "unknown", 0},
-		{"call arrives", false, "unknown", 1},
-		{"half an answer", false, "unknown", 1},
-		{"before finish", false, "unknown", 1},
-		{"after finish", false, "replayed", 1},
-		{"before release", true, "unknown", 0},
-		{"after release", true, "created", 1},
-	} {
-		t.Run(tc.point, func(t *testing.T) {
-			state, key := filepath.Join(t.TempDir(), "state.db"), rand.Text()+"-victim"
-			service := newTarget(t)
-			service.busy.Store(tc.busy)
-			address, cmd := child(t, tc.point, state, service.url)
-			service.at, service.kill = tc.point, func() { _ = cmd.Process.Kill() }
-			first := post(t.Context(), address+"/orders", "a", key, "apple")
-			if first.err == nil && (first.status < 400 || first.status == 409) {
-				t.Errorf("the one who was cut off is told %+v", first)
-			}
-			_ = cmd.Wait() // it has died at the point
-			service.at = ""
+	onEngines(t, func(t *testing.T, p place, key func(string) string) {
+		for _, tc := range []struct {
+			point string
+			busy  bool
+			want  string // what the client is told in the end
+			times int64  // how often it was carried out
+		}{
+			{"before claim", false, "created", 1},
+			{"after claim", false, "unknown", 0},
+			{"call begins", false, "unknown", 0},
+			{"call arrives", false, "unknown", 1},
+			{"half an answer", false, "unknown", 1},
+			{"before finish", false, "unknown", 1},
+			{"after finish", false, "replayed", 1},
+			{"before release", true, "unknown", 0},
+			{"after release", true, "created", 1},
+		} {
+			t.Run(tc.point, func(t *testing.T) {
+				k := key(strings.ReplaceAll(tc.point, " ", "-") + "-victim")
+				service := newTarget(t)
+				service.busy.Store(tc.busy)
+				address, cmd := child(t, tc.point, p, service.url)
+				service.at, service.kill = tc.point, func() { _ = cmd.Process.Kill() }
+				first := post(t.Context(), address+"/orders", "a", k, "apple")
+				if first.err == nil && (first.status < 400 || first.status == 409) {
+					t.Errorf("the one who was cut off is told %+v", first)
+				}
+				_ = cmd.Wait() // it has died at the point
+				service.at = ""
 
-			address, cmd = child(t, "", state, service.url)
-			s := post(t.Context(), address+"/orders", "a", key, "apple")
-			for s.code == "idempotency_in_progress" {
-				pause(t, 100*time.Millisecond)
-				s = post(t.Context(), address+"/orders", "a", key, "apple")
-			}
-			got := s.code
-			switch {
-			case s.status == http.StatusCreated && s.replayed:
-				got = "replayed"
-			case s.status == http.StatusCreated:
-				got = "created"
-			case s.code == "idempotency_outcome_unknown":
-				got = "unknown"
-			}
-			if n := service.times.Load(); got != tc.want || n != tc.times {
-				t.Errorf("told %s, carried out %d times; want %s, %d: %+v", got, n, tc.want, tc.times, s)
-			}
-			end(cmd)
-		})
-	}
+				address, cmd = child(t, "", p, service.url)
+				s := post(t.Context(), address+"/orders", "a", k, "apple")
+				for s.code == "idempotency_in_progress" {
+					pause(t, 100*time.Millisecond)
+					s = post(t.Context(), address+"/orders", "a", k, "apple")
+				}
+				got := s.code
+				switch {
+				case s.status == http.StatusCreated && s.replayed:
+					got = "replayed"
+				case s.status == http.StatusCreated:
+					got = "created"
+				case s.code == "idempotency_outcome_unknown":
+					got = "unknown"
+				}
+				if n := service.times.Load(); got != tc.want || n != tc.times {
+					t.Errorf("told %s, carried out %d times; want %s, %d: %+v", got, n, tc.want, tc.times, s)
+				}
+				end(cmd)
+			})
+		}
+	})
 }

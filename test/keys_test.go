@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,24 +19,8 @@ import (
 	"time"
 )
 
-// engines are all on which keys are kept, each as the section of a configuration.
-var engines = []struct {
-	name   string
-	shared bool
-	store  func(t *testing.T) string
-}{
-	{"sqlite", false, func(t *testing.T) string {
-		return fmt.Sprintf("{engine: sqlite, path: %s}", filepath.Join(t.TempDir(), "state.db"))
-	}},
-	{"postgres", true, func(t *testing.T) string {
-		return fmt.Sprintf("{engine: postgres, url: %q}", service(t, "COMPORTA_TEST_POSTGRES_URL"))
-	}},
-	{"redis", true, func(t *testing.T) string {
-		return fmt.Sprintf("{engine: redis, url: %q}", service(t, "COMPORTA_TEST_REDIS_URL"))
-	}},
-}
-
-// ledger is a service that counts how often each key was carried out.
+// ledger is a service that counts how often each key was carried out. Its answer has
+// the status that the query asks for; one with cut in it breaks off.
 type ledger struct {
 	url   string
 	total atomic.Int64
@@ -66,14 +51,38 @@ func newLedger(t *testing.T, before, after func(key string, r *http.Request)) *l
 		if after != nil {
 			after(key, r)
 		}
-		w.Header().Set("Location", "/orders/"+key)
-		w.Header().Set("Set-Cookie", "session=first")
-		w.WriteHeader(http.StatusCreated)
+		h, query := w.Header(), r.URL.Query()
+		h.Set("Location", "/orders/"+key)
+		h.Set("Set-Cookie", "session=first")
+		h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		if query.Has("cut") {
+			h.Set("Content-Length", "1000")
+		}
+		status, err := strconv.Atoi(query.Get("status"))
+		if err != nil {
+			status = http.StatusCreated
+		}
+		w.WriteHeader(status)
 		_, _ = fmt.Fprintf(w, "%s, time %d, for %s: %s", key, n, r.Header.Get("X-Api-Key"), body)
 	}))
 	t.Cleanup(s.Close)
 	l.url = s.URL
 	return l
+}
+
+// newHangingLedger serves one that tells arrived when it has carried something out, and
+// then hangs; until heal is called.
+func newHangingLedger(t *testing.T) (l *ledger, arrived <-chan struct{}, heal func()) {
+	t.Helper()
+	came := make(chan struct{}, 16)
+	var healed atomic.Bool
+	l = newLedger(t, nil, func(_ string, r *http.Request) {
+		if !healed.Load() {
+			came <- struct{}{}
+			<-r.Context().Done()
+		}
+	})
+	return l, came, func() { healed.Store(true) }
 }
 
 // of is how often a key was carried out.
@@ -83,15 +92,31 @@ func (l *ledger) of(key string) int {
 	return l.times[key]
 }
 
-// keyed starts a gateway that keeps keys in front of a ledger. more goes into its
-// section idempotency.
-func keyed(t *testing.T, store, upstream, more string) *gateway {
+// keyed starts a gateway that keeps keys in front of a ledger. /lenient does what is
+// done unless nothing is known, /patient has repeats stand by. more goes into the
+// section idempotency, sections stand beside it.
+func keyed(t *testing.T, p place, upstream, more string, sections ...string) *gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "comporta.yaml")
-	write(t, file, fmt.Sprintf("admission: {capacity: 500}\naccess_log: {format: off}\nstore: %s\nidempotency: {routes: [other], on_503: release, timeout: 20s%s}\n", store, more))
+	write(t, file, fmt.Sprintf(`admission: {capacity: 500}
+access_log: {format: off}
+routes: [{match: POST /lenient, name: lenient}, {match: POST /patient, name: patient}]
+store: %s
+idempotency: {routes: [other, %s, {route: patient, in_flight: wait}], on_503: release, timeout: 20s%s}
+%s
+`, p.section(), "{route: lenient, on_5xx: release, on_unknown: execute, on_store_failure: pass}", more, strings.Join(sections, "\n")))
 	g := serve(t, "-config", file, "-upstream", upstream)
 	g.file = file
 	return g
+}
+
+// anew is the gateway in a new process: what it knows of keys is from the store.
+func (g *gateway) anew(t *testing.T, upstream string) *gateway {
+	t.Helper()
+	g.stop(t)
+	next := serve(t, "-config", g.file, "-upstream", upstream)
+	next.file = g.file
+	return next
 }
 
 // said is an answer as far as keys are concerned.
@@ -113,6 +138,7 @@ func post(ctx context.Context, url, client, key, body string) said {
 	if err != nil {
 		return said{err: err}
 	}
+	req.GetBody = nil // else net/http repeats what breaks off under a key, and nobody hears of it
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
@@ -136,36 +162,28 @@ func post(ctx context.Context, url, client, key, body string) said {
 	return s
 }
 
-// onEngines runs a case on every engine, with keys that nobody else uses.
-func onEngines(t *testing.T, try func(t *testing.T, store string, key func(string) string)) {
-	t.Helper()
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			own := rand.Text()
-			try(t, e.store(t), func(name string) string { return own + "-" + name })
-		})
-	}
-}
-
 // cases/proxy.md 36 and cases/events.md 42.
 func TestCase_Proxy_F36_Events_E42_OnEveryEngine(t *testing.T) {
-	onEngines(t, func(t *testing.T, store string, key func(string) string) {
-		arrived, leave := make(chan struct{}), make(chan struct{})
+	onEngines(t, func(t *testing.T, p place, key func(string) string) {
+		arrived, leave := make(chan struct{}, 1), make(chan struct{})
 		l := newLedger(t, nil, func(k string, _ *http.Request) {
 			if strings.HasSuffix(k, "slow") {
-				close(arrived)
+				arrived <- struct{}{}
 				<-leave
 			}
 		})
-		g := keyed(t, store, l.url, ", require: true")
+		g := keyed(t, p, l.url, ", require: true")
 		k := key("k")
 		first := post(t.Context(), g.url+"/orders", "a", k, "apple")
+		g = g.anew(t, l.url)
 		again := post(t.Context(), g.url+"/orders", "a", `"`+k+`"`, "apple")
 		if first.status != 201 || first.replayed || !again.replayed || again.status != 201 || again.body != first.body || again.header.Get("Location") != "/orders/"+k {
 			t.Errorf("%+v\n%+v", first, again)
 		}
-		if again.header.Get("Set-Cookie") != "" || first.header.Get("Set-Cookie") == "" {
-			t.Errorf("cookies: %v", again.header)
+		for _, own := range []string{"Set-Cookie", "Traceparent"} {
+			if first.header.Get(own) == "" || again.header.Get(own) != "" {
+				t.Errorf("%s: first %q, again %q", own, first.header.Get(own), again.header.Get(own))
+			}
 		}
 		if s := post(t.Context(), g.url+"/orders", "a", k, "pear"); s.status != 422 || s.code != "idempotency_payload_mismatch" {
 			t.Errorf("another body: %+v", s)
@@ -173,28 +191,85 @@ func TestCase_Proxy_F36_Events_E42_OnEveryEngine(t *testing.T) {
 		if s := post(t.Context(), g.url+"/orders", "a", "", "apple"); s.status != 400 || s.code != "idempotency_key_missing" {
 			t.Errorf("no key: %+v", s)
 		}
-		slow := key("slow")
-		done := make(chan said, 1)
-		go func() { done <- post(context.Background(), g.url+"/orders", "a", slow, "apple") }()
+		for _, bad := range []string{`""`, `"` + k, k + " " + k, strings.Repeat("k", 256)} {
+			if s := post(t.Context(), g.url+"/orders", "a", bad, "apple"); s.status != 400 || s.code != "idempotency_key_invalid" {
+				t.Errorf("%s: %+v", bad, s)
+			}
+		}
+		done := make(chan said, 2)
+		slow := func() { done <- post(context.Background(), g.url+"/patient", "a", key("slow"), "apple") }
+		go slow()
 		<-arrived
-		if s := post(t.Context(), g.url+"/orders", "a", slow, "apple"); s.status != 409 || s.code != "idempotency_in_progress" || s.after <= 0 {
+		if s := post(t.Context(), g.url+"/patient?pears", "a", key("slow"), "apple"); s.status != 422 || s.code != "idempotency_payload_mismatch" {
+			t.Errorf("another query while it runs: %+v", s)
+		}
+		go slow() // it stands by
+		go func() { done <- post(context.Background(), g.url+"/orders", "a", key("very-slow"), "apple") }()
+		<-arrived
+		if s := post(t.Context(), g.url+"/orders", "a", key("very-slow"), "apple"); s.status != 409 || s.code != "idempotency_in_progress" || s.after <= 0 {
 			t.Errorf("while it runs: %+v", s)
 		}
 		close(leave)
-		if s := <-done; s.status != 201 || l.of(slow) != 1 {
-			t.Errorf("%+v, %d times", s, l.of(slow))
+		for range 3 {
+			if s := <-done; s.status != 201 || !strings.Contains(s.body, "slow, time 1, ") {
+				t.Errorf("%+v", s)
+			}
 		}
-		if l.of(k) != 1 {
-			t.Errorf("%d times", l.of(k))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for k, times := range l.times {
+			if times != 1 || !strings.HasPrefix(k, key("")) {
+				t.Errorf("%s was carried out %d times", k, times)
+			}
+		}
+	})
+}
+
+// cases/proxy.md 36: which answers are kept.
+func TestCase_Proxy_F36_AnswersKeptOnEveryEngine(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place, key func(string) string) {
+		l := newLedger(t, nil, nil)
+		g := keyed(t, p, l.url, "")
+		cases := []struct {
+			path   string
+			status int // 0: it breaks off
+			times  int // how often two requests are carried out
+			code   string
+		}{
+			{"/orders?status=404", 404, 1, ""},
+			{"/orders?status=401", 401, 2, ""},
+			{"/orders?status=500", 500, 1, ""},
+			{"/lenient?status=500", 500, 2, ""}, // on_5xx: release
+			{"/orders?status=503", 503, 2, ""},
+			{"/orders?status=429", 429, 2, ""},
+			{"/orders?cut", 0, 1, "idempotency_in_progress"},
+		}
+		firsts := make([]said, len(cases))
+		for i, tc := range cases {
+			firsts[i] = post(t.Context(), g.url+tc.path, "a", key(tc.path), "apple")
+			if first := firsts[i]; first.status != tc.status || (first.err != nil) != (tc.status == 0) || first.replayed {
+				t.Errorf("%s: %+v", tc.path, first)
+			}
+		}
+		g = g.anew(t, l.url)
+		for i, tc := range cases {
+			k, first := key(tc.path), firsts[i]
+			again := post(t.Context(), g.url+tc.path, "a", k, "apple")
+			if again.code != tc.code || again.replayed != (tc.times == 1 && tc.code == "") || l.of(k) != tc.times {
+				t.Errorf("%s again, carried out %d times: %+v", tc.path, l.of(k), again)
+			}
+			if again.replayed && (again.status != first.status || again.body != first.body) {
+				t.Errorf("%s: %+v, replayed as %+v", tc.path, first, again)
+			}
 		}
 	})
 }
 
 // cases/events.md 44.
 func TestCase_Events_E44_OnEveryEngine(t *testing.T) {
-	onEngines(t, func(t *testing.T, store string, key func(string) string) {
+	onEngines(t, func(t *testing.T, p place, key func(string) string) {
 		l := newLedger(t, nil, nil)
-		g := keyed(t, store, l.url, "")
+		g := keyed(t, p, l.url, "")
 		for _, client := range []string{"a", "b"} {
 			s := post(t.Context(), g.url+"/orders", client, key("k"), "apple")
 			if s.status != 201 || s.replayed || !strings.Contains(s.body, "for "+client) {
@@ -204,44 +279,86 @@ func TestCase_Events_E44_OnEveryEngine(t *testing.T) {
 	})
 }
 
+// fates are what is told of a key in doubt when its lease is over, by path.
+var fates = []struct {
+	path  string
+	times int // how often the key was carried out in the end
+	code  string
+}{
+	{"/orders", 1, "idempotency_outcome_unknown"},
+	{"/lenient", 2, ""}, // on_unknown: execute
+}
+
+// meetFates holds keys that are in doubt against fates, each named by its path. Until
+// their lease ends they are in use.
+func meetFates(t *testing.T, g *gateway, l *ledger, key func(string) string) {
+	t.Helper()
+	ask := func(path string) said { return post(t.Context(), g.url+path, "a", key(path), "apple") }
+	for _, f := range fates {
+		if s := ask(f.path); s.status != 409 || s.code != "idempotency_in_progress" || s.after <= 0 {
+			t.Errorf("%s before the lease ends: %+v", f.path, s)
+		}
+	}
+	for _, f := range fates {
+		s := ask(f.path)
+		busy := 0
+		for ; s.code == "idempotency_in_progress" && busy < 20; s = ask(f.path) {
+			busy++
+			pause(t, min(s.after, time.Second))
+		}
+		want := 201
+		if f.code != "" {
+			want = 409
+		}
+		if s.status != want || s.code != f.code || s.replayed || l.of(key(f.path)) != f.times {
+			t.Errorf("%s after the lease, carried out %d times: %+v", f.path, l.of(key(f.path)), s)
+		}
+	}
+}
+
 // cases/events.md 46: a gateway is killed in the middle of a call. Until its lease
 // ends the key is in use, then the policy decides; a restart changes nothing of that.
 func TestCase_Events_E46_OnEveryEngine(t *testing.T) {
-	onEngines(t, func(t *testing.T, store string, key func(string) string) {
-		for _, policy := range []string{"refuse", "execute"} {
-			t.Run(policy, func(t *testing.T) {
-				k := key(policy)
-				arrived := make(chan struct{})
-				var first atomic.Bool
-				l := newLedger(t, nil, func(_ string, r *http.Request) {
-					if first.CompareAndSwap(false, true) {
-						close(arrived)
-						<-r.Context().Done()
-					}
-				})
-				more := ", lease: 3s, on_unknown: " + policy
-				g := keyed(t, store, l.url, more)
-				go post(context.Background(), g.url+"/orders", "a", k, "apple")
-				<-arrived
-				g.kill()
-				g = keyed(t, store, l.url, more)
-				s := post(t.Context(), g.url+"/orders", "a", k, "apple")
-				busy := 0
-				for ; s.code == "idempotency_in_progress"; s = post(t.Context(), g.url+"/orders", "a", k, "apple") {
-					busy++
-					pause(t, min(s.after, time.Second))
-				}
-				if busy == 0 || busy > 20 {
-					t.Errorf("told to wait %d times", busy)
-				}
-				switch {
-				case policy == "refuse" && (s.status != 409 || s.code != "idempotency_outcome_unknown" || l.of(k) != 1):
-					t.Errorf("%+v, %d times", s, l.of(k))
-				case policy == "execute" && (s.status != 201 || s.replayed || l.of(k) != 2):
-					t.Errorf("%+v, %d times", s, l.of(k))
-				}
-			})
+	onEngines(t, func(t *testing.T, p place, key func(string) string) {
+		l, arrived, heal := newHangingLedger(t)
+		g := keyed(t, p, l.url, ", lease: 3s")
+		for _, f := range fates {
+			go post(context.Background(), g.url+f.path, "a", key(f.path), "apple")
+			<-arrived
 		}
+		g.kill()
+		heal()
+		meetFates(t, g.anew(t, l.url), l, key)
+	})
+}
+
+// cases/events.md 18: a service that hangs is given up after upstream.timeout, whether
+// its caller stays or has left. Its place is free, and the key is in doubt until its
+// lease ends, no longer.
+func TestCase_Events_B18_OnEveryEngine(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place, key func(string) string) {
+		l, arrived, heal := newHangingLedger(t)
+		g := keyed(t, p, l.url, ", lease: 3s", "upstream: {timeout: 1s}")
+		ctx, leave := context.WithCancel(t.Context())
+		left, stayed := make(chan said, 1), make(chan said, 1)
+		go func() { left <- post(ctx, g.url+fates[0].path, "a", key(fates[0].path), "apple") }()
+		go func() { stayed <- post(t.Context(), g.url+fates[1].path, "a", key(fates[1].path), "apple") }()
+		for range fates {
+			<-arrived
+		}
+		leave()
+		if s := <-left; !errors.Is(s.err, context.Canceled) {
+			t.Errorf("who left: %+v", s)
+		}
+		if s := <-stayed; s.status != 504 || s.code != "upstream_timeout" || s.after <= 0 || s.after > 3*time.Second {
+			t.Errorf("who stayed: %+v", s)
+		}
+		heal()
+		eventually(t, "the places are free", func() bool { return g.metric(t, "comporta_inflight") == 0 })
+		if n := g.metric(t, `comporta_idempotency_total{outcome="in_doubt"}`); n != 2 {
+			t.Errorf("%v are in doubt", n)
+		}
+		meetFates(t, g, l, key)
 	})
 }
 
@@ -264,15 +381,12 @@ func (g *gateway) kill() {
 // Many callers, few keys, several gateways over one store: each key once, and
 // every caller gets its answer.
 func TestCase_Events_A6_FleetCarriesOutEachKeyOnce(t *testing.T) {
-	for _, e := range engines {
-		if !e.shared {
-			continue
-		}
-		t.Run(e.name, func(t *testing.T) {
+	for _, engine := range []string{postgres, redis} { // a file of SQLite is of one process
+		t.Run(engine, func(t *testing.T) {
 			const callers, keys = 64, 1000
-			store, own := e.store(t), rand.Text()
+			p, own := placeOn(t, engine), rand.Text()
 			l := newLedger(t, nil, nil)
-			fleet := []*gateway{keyed(t, store, l.url, ", in_flight: wait"), keyed(t, store, l.url, ", in_flight: wait")}
+			fleet := []*gateway{keyed(t, p, l.url, ", in_flight: wait"), keyed(t, p, l.url, ", in_flight: wait")}
 			var wrong, asked atomic.Int64
 			start := time.Now()
 			var all sync.WaitGroup
