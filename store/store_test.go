@@ -30,8 +30,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A step of the wall clock cannot be made here; that a reading without the
-// monotonic clock still counts can.
+// That a step of the wall clock changes nothing is tested where it would, in
+// sqlitestore; here, that a reading without the monotonic clock still counts.
 func TestCase_Events_B22_InstantsAreMeasuredFromTheOpening(t *testing.T) {
 	start := time.Now()
 	s := store.SteadyFrom(start)

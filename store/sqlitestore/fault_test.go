@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	code "modernc.org/sqlite/lib"
 
@@ -134,6 +135,41 @@ func TestFull(t *testing.T) {
 	if bodyOf(t, s, "runs") != body {
 		t.Error("the answer is another")
 	}
+}
+
+// cases/events.md B22: who sets the wall clock ends no lease early and keeps none
+// alive.
+func TestCase_Events_B22_WallClockSteps(t *testing.T) {
+	for _, step := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		t.Run(step.String(), func(t *testing.T) {
+			s, now := open(t, Config{}), time.Now()
+			first, second := claimOf("k"), claimOf("k")
+			first.Lease, second.Over = time.Minute, first.Fence
+			if got, err := s.Claim(t.Context(), now, first); err != nil || !got.Granted {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			got, err := s.Claim(t.Context(), stepped(t, now.Add(59*time.Second), step), second)
+			if err != nil || got.Granted || got.Record.State != store.Running || got.Record.LeaseLeft != time.Second {
+				t.Errorf("before the lease ends: %+v, %v", got, err)
+			}
+			if got, err := s.Claim(t.Context(), stepped(t, now.Add(time.Minute), step), second); err != nil || !got.Granted {
+				t.Errorf("when it has ended: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// stepped is the reading of a clock that would have been now, had nobody set the wall
+// clock meanwhile. The monotonic one stays as it is.
+func stepped(t *testing.T, now time.Time, by time.Duration) time.Time {
+	t.Helper()
+	wall := (*uint64)(unsafe.Pointer(&now)) // nothing else makes such a reading
+	before := now
+	*wall += uint64(by/time.Second) << 30 // above the nanoseconds
+	if now.Sub(before) != 0 || now.Round(0).Sub(before.Round(0)) != by {
+		t.Fatal("time.Time is laid out in another way")
+	}
+	return now
 }
 
 // A damaged page is found by Check and by whoever reads it.
