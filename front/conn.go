@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ type conn struct {
 	place  place
 
 	x       *exchange // nil while the connection is idle
+	fresh   bool      // no request has come yet
 	gone    error     // how the client's side ended
 	current atomic.Pointer[exchange]
 	away    bool // taken over, or handed on: s.mu guards it
@@ -33,7 +35,7 @@ type conn struct {
 
 // newConn makes a conn over nc, which has a place. remote is the client's address.
 func newConn(s *Server, nc net.Conn, remote string, p place) *conn {
-	c := &conn{s: s, socket: nc, remote: remote, place: p}
+	c := &conn{s: s, socket: nc, remote: remote, place: p, fresh: true}
 	c.connect(nc)
 	return c
 }
@@ -74,7 +76,7 @@ func (c *conn) serve() {
 		return
 	}
 	for c.next() {
-		c.link.fresh = false
+		c.fresh = false
 	}
 }
 
@@ -86,7 +88,7 @@ func (c *conn) next() bool {
 		}
 	}
 	c.link.wait(c.s.config.Limits.HeaderTimeout)
-	if c.link.fresh && c.s.config.H2C && c.tls == nil {
+	if c.fresh && c.s.config.H2C && c.tls == nil {
 		http2, err := c.preface()
 		if err != nil {
 			return false
@@ -107,16 +109,20 @@ func (c *conn) next() bool {
 	return c.x.serve(text)
 }
 
-// await waits for the first octets of a request.
+// await waits for the first octets of a request. When they do not come in time, it
+// ends the connection.
 func (c *conn) await() bool {
 	limits := &c.s.config.Limits
-	if c.link.fresh {
+	if c.fresh {
 		c.link.wait(limits.HeaderTimeout)
 	} else {
 		c.link.wait(limits.Idle)
 	}
 	n, err := c.link.read(nil)
 	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.linger()
+		}
 		return false
 	}
 	c.x.in.to += n
@@ -192,10 +198,13 @@ func likeHTTP(b [5]byte) bool {
 	return false
 }
 
-// handOn gives the connection to the server of HTTP/2.
+// handOn gives the connection to the server of HTTP/2, unless that has ended.
 func (c *conn) handOn(nc net.Conn) {
-	c.s.leave(c)
-	c.s.http2.push(nc)
+	if c.s.http2.push(nc) {
+		c.s.leave(c)
+		return
+	}
+	goAway(nc)
 }
 
 // takeOver gives the connection to the handler, with what was read ahead.
@@ -226,13 +235,14 @@ func (c *conn) abort(reset bool) {
 }
 
 // Bounds of a connection's last moments, in which its client may still be sending:
-// closing at once would reset the connection, and take the answer away with it.
+// closing at once would reset the connection, and take the last answer away with it.
 const (
 	lingerTime = time.Second
 	lingerSize = 1 << 20
 )
 
-// linger lets the client read its answer.
+// linger says that nothing more will be said, and lets the client read what was. What
+// it still sends is not looked at.
 func (c *conn) linger() {
 	if c.gone != nil || c.link.closeWrite() != nil {
 		return
@@ -240,10 +250,16 @@ func (c *conn) linger() {
 	l := c.link
 	l.over()
 	l.ends, l.within = time.Now().Add(lingerTime), 0
-	in := &c.x.in
+	scrap := l.first[:] // an idle connection has no other memory, and mostly needs none
 	for total := 0; total < lingerSize; {
-		in.from, in.to = 0, 0
-		n, err := l.read(in.free())
+		if c.x == nil && total > 0 {
+			c.x = c.s.acquire(c)
+		}
+		if c.x != nil {
+			c.x.in.from, c.x.in.to = 0, 0
+			scrap = c.x.in.free()
+		}
+		n, err := l.read(scrap)
 		if err != nil {
 			return
 		}

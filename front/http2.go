@@ -3,10 +3,12 @@ package front
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // http2 is net/http's server for the connections that speak HTTP/2.
@@ -14,9 +16,10 @@ type http2 struct {
 	server *http.Server
 	conns  chan net.Conn
 	closed chan struct{}
-	once   sync.Once
-	start  sync.Once
-	wg     sync.WaitGroup
+	wg     sync.WaitGroup // of the server's accept loop
+
+	mu             sync.Mutex
+	started, ended bool
 }
 
 // maxStreams bounds what one connection may ask at once.
@@ -55,24 +58,58 @@ func sameHosts(c *Config) http.Handler {
 	})
 }
 
-// push gives a connection to the server, which closes it in the end.
-func (h *http2) push(nc net.Conn) {
-	h.start.Do(func() {
-		h.wg.Go(func() {
-			if err := h.server.Serve(h); !errors.Is(err, http.ErrServerClosed) {
-				_ = h.Close() // cannot be: Accept fails only when it is closed
-			}
-		})
-	})
+// push gives a connection to the server, which closes it in the end. It reports false
+// when the server has ended.
+func (h *http2) push(nc net.Conn) bool {
+	h.start()
 	select {
 	case h.conns <- nc:
+		return true
 	case <-h.closed:
-		_ = nc.Close() // nobody is there to be told
+		return false
+	}
+}
+
+// start lets the server accept, once, unless it has ended.
+func (h *http2) start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.started || h.ended {
+		return
+	}
+	h.started = true
+	h.wg.Go(func() {
+		if err := h.server.Serve(h); !errors.Is(err, http.ErrServerClosed) {
+			_ = h.Close() // cannot be: Accept fails only when it is closed
+		}
+	})
+}
+
+// farewell is all that an ended server says: SETTINGS, and GOAWAY before the first
+// stream (RFC 9113, 6.8): nothing that the client has sent or sends was looked at.
+const farewell = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" +
+	"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
+
+// goAway is linger for a client that has just begun to speak HTTP/2 to an ended server.
+func goAway(nc net.Conn) {
+	if nc.SetDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	if _, err := io.WriteString(nc, farewell); err != nil {
+		return
+	}
+	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, nc, lingerSize) // its end is all that matters
 	}
 }
 
 // Accept implements net.Listener.
 func (h *http2) Accept() (net.Conn, error) {
+	select {
+	case <-h.closed: // before what waits: it would hear of no end
+		return nil, net.ErrClosed
+	default:
+	}
 	select {
 	case nc := <-h.conns:
 		return nc, nil
@@ -83,7 +120,12 @@ func (h *http2) Accept() (net.Conn, error) {
 
 // Close implements net.Listener.
 func (h *http2) Close() error {
-	h.once.Do(func() { close(h.closed) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		h.ended = true
+		close(h.closed)
+	}
 	return nil
 }
 

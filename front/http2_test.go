@@ -2,10 +2,12 @@ package front
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,7 +168,8 @@ func TestConnectionFieldsInHTTP2(t *testing.T) {
 	}
 }
 
-// cases/proxy.md E 41: the end is said by GOAWAY, and what runs then is answered.
+// cases/proxy.md E 41: the end is said by GOAWAY, what runs then is answered, and what
+// crosses with it is not looked at: GOAWAY has named the last stream that was.
 func TestCase_Proxy_E41_GoAway(t *testing.T) {
 	release, arrived := make(chan struct{}), make(chan struct{})
 	h := open(t, Config{H2C: true, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -187,6 +190,10 @@ func TestCase_Proxy_E41_GoAway(t *testing.T) {
 		}
 		if kind == frameGoAway && !goaway {
 			goaway = true
+			if last := binary.BigEndian.Uint32(payload); last != 1 {
+				t.Errorf("the last stream is %d", last)
+			}
+			_, _ = c.Write(frame(nil, frameHeaders, endStream|endHeaders, 3, requestBlock)) // a second call would panic
 			close(release)
 		}
 		if kind == frameHeaders && stream == 1 {
@@ -195,6 +202,41 @@ func TestCase_Proxy_E41_GoAway(t *testing.T) {
 			}
 			break
 		}
+	}
+	_ = c.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever begins to speak HTTP/2 when the end has begun is told that nothing was looked
+// at, and is not reset.
+func TestCase_Proxy_E41_GoAwayToLatecomers(t *testing.T) {
+	h := open(t, Config{H2C: true, Handler: silent(t)})
+	c := h.dial(t)
+	for h.config.Connections.Stats().Open == 0 { // the system's queue is nobody's to answer
+		runtime.Gosched()
+	}
+	done := h.shut(t)
+	<-h.http2.closed
+	preface2(c)
+	_, _ = c.Write(frame(nil, frameHeaders, endStream|endHeaders, 1, requestBlock))
+	var kinds []byte
+	for r := bufio.NewReader(c); ; {
+		kind, _, payload, err := readFrame(r)
+		if err != nil {
+			if err != io.EOF { //nolint:errorlint // it comes bare
+				t.Error(err)
+			}
+			break
+		}
+		kinds = append(kinds, kind)
+		if kind == frameGoAway && string(payload) != "\x00\x00\x00\x00\x00\x00\x00\x00" {
+			t.Errorf("GOAWAY %q", payload)
+		}
+	}
+	if !bytes.Equal(kinds, []byte{frameSettings, frameGoAway}) {
+		t.Errorf("frames %v", kinds)
 	}
 	_ = c.Close()
 	if err := <-done; err != nil {

@@ -36,7 +36,6 @@ type link struct {
 	back   func()        // it is not needed yet
 	ends   time.Time     // when reading ends, for the front's own reasons; zero never
 	within time.Duration // reading ends so long after it first has to wait; 0: see ends
-	fresh  bool          // no request has come yet
 	drain  *atomic.Bool  // idle connections are to end
 	deaf   bool          // what the handler says about reading does not count
 
@@ -58,7 +57,7 @@ type link struct {
 }
 
 func newLink(conn net.Conn, stall time.Duration, drain *atomic.Bool) *link {
-	l := &link{conn: conn, epoch: time.Now(), stall: stall, drain: drain, fresh: true}
+	l := &link{conn: conn, epoch: time.Now(), stall: stall, drain: drain}
 	if l.raw = socket.Of(conn); l.raw != nil {
 		l.step, l.give = l.try, l.tryWrite
 	}
@@ -164,13 +163,8 @@ func (l *link) arm() error {
 	if l.within > 0 {
 		l.ends, l.within = now.Add(l.within), 0
 	}
-	if l.idling = l.p == nil; l.idling && l.drain.Load() {
-		if !l.fresh {
-			return errInterrupted
-		}
-		if l.handlers.IsZero() {
-			l.handlers = now.Add(freshTime)
-		}
+	if l.idling = l.p == nil; l.idling && l.drain.Load() && l.handlers.IsZero() {
+		l.handlers = now.Add(lastCall)
 	}
 	until := l.until()
 	if !until.IsZero() && !until.After(now) {
@@ -205,23 +199,22 @@ func (l *link) wait(d time.Duration) {
 	l.ends, l.within = time.Time{}, d
 }
 
-// freshTime is how long a connection that has just come may still send its request
-// when the others end.
-const freshTime = 500 * time.Millisecond
+// lastCall is how long an idle connection may still send a request after Shutdown has
+// begun. Its client may be sending one already, and is told by the answer that there
+// will be no other; so are nearly all who ask more than a few times a second.
+const lastCall = 500 * time.Millisecond
 
-// endIdle ends the wait for a next request.
+// endIdle bounds the wait for a next request.
 func (l *link) endIdle(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case !l.waiting || !l.idling: // arm looks at drain before it waits again
-	case l.fresh:
-		l.handlers = now.Add(freshTime)
-		l.wake(l.handlers)
-	default:
-		l.interrupted = true
-		l.wake(past)
+	if !l.waiting || !l.idling { // arm looks at drain before it waits again
+		return
 	}
+	if l.handlers.IsZero() { // the first Shutdown counts
+		l.handlers = now.Add(lastCall)
+	}
+	l.wake(l.handlers)
 }
 
 // past is over on every clock.

@@ -26,7 +26,7 @@ type Server struct {
 	unwatch  func() bool  // ends the watch over BaseContext
 
 	mu        sync.Mutex
-	changed   *sync.Cond // when a connection has gone
+	changed   *sync.Cond // when a connection or a listener has gone
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	staying   int // of conns, those that are not away
@@ -117,6 +117,7 @@ func (s *Server) unlisten(l net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, l)
+	s.changed.Broadcast()
 	_ = l.Close() // it may be closed already
 }
 
@@ -214,9 +215,11 @@ func (s *Server) stop() {
 	}
 }
 
-// Shutdown accepts no more, closes idle connections, lets requests end, each with
-// Connection: close, and HTTP/2 with GOAWAY, and returns when none is left, or with
-// the error of ctx. Connections that a handler has taken over are not waited for.
+// Shutdown accepts no more, lets requests end, each with Connection: close, and HTTP/2
+// with GOAWAY, and returns when no connection is left, or with the error of ctx. Idle
+// connections of HTTP/1 may send one more request for half a second; then they end, and
+// are waited for until their clients have seen it, for a second at most. Connections
+// that a handler has taken over are not waited for.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()
 	now := time.Now()
@@ -243,7 +246,7 @@ func (s *Server) wait(ctx context.Context) error {
 	defer wake()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.staying > 0 {
+	for s.staying > 0 || len(s.listeners) > 0 { // which may have accepted one more
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -4,53 +4,75 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// Shutdown lets requests end, says so to their clients, and closes what is idle.
-func TestShutdown(t *testing.T) {
-	release, arrived := make(chan struct{}), make(chan struct{})
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// shut begins Shutdown, and returns when nothing is accepted any more.
+func (h *house) shut(t *testing.T) <-chan error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- h.Shutdown(t.Context()) }()
+	for {
+		c, err := net.Dial("tcp", h.addr)
+		if err != nil {
+			return done
+		}
+		_ = c.Close()
+	}
+}
+
+// cases/proxy.md E 41: Shutdown lets requests end, serves one more on connections that
+// are idle, says to all of their clients that it was the last, and resets none.
+func TestCase_Proxy_E41_Shutdown(t *testing.T) {
+	released, arrived := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
 	h := open(t, Config{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			close(arrived)
-			<-release
+			<-released
 		}
 		echo(w, r)
 	})})
-	idle := h.dial(t)
-	ri := bufio.NewReader(idle)
-	_, _ = io.WriteString(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	answer(t, ri, "GET")
+	silent, kept := h.dial(t), h.dial(t)
+	readers := map[net.Conn]*bufio.Reader{silent: bufio.NewReader(silent), kept: bufio.NewReader(kept)}
+	for c, r := range readers {
+		_, _ = io.WriteString(c, get)
+		answer(t, r, "GET")
+	}
 	fresh := h.dial(t) // has not said anything yet
+	readers[fresh] = bufio.NewReader(fresh)
 	busy := h.dial(t)
 	_, _ = io.WriteString(busy, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-arrived
 
-	done := make(chan error, 1)
-	go func() { done <- h.Shutdown(t.Context()) }()
-	if b, err := io.ReadAll(ri); len(b) > 0 || err != nil {
+	done := h.shut(t)
+	for _, c := range []net.Conn{kept, fresh} {
+		_, _ = io.WriteString(c, get)
+		if res, body := answer(t, readers[c], "GET"); !strings.HasPrefix(body, "GET /") || !res.Close {
+			t.Error(res, body)
+		}
+	}
+	if b, err := io.ReadAll(readers[silent]); len(b) > 0 || err != nil {
 		t.Errorf("idle: %q %v", b, err)
 	}
-	if c, err := net.Dial("tcp", h.addr); err == nil {
-		_ = c.Close()
-		t.Error("still accepting")
-	}
-	_, _ = io.WriteString(fresh, "GET /fresh HTTP/1.1\r\nHost: a\r\n\r\n")
-	if res, body := answer(t, bufio.NewReader(fresh), "GET"); !strings.HasPrefix(body, "GET /fresh") || !res.Close {
-		t.Error(res, body)
-	}
+	_ = silent.Close()
 	select {
 	case err := <-done:
 		t.Fatal("over with a request under way", err)
 	default:
 	}
-	close(release)
+	release()
 	rb := bufio.NewReader(busy)
 	if res, body := answer(t, rb, "GET"); !strings.HasPrefix(body, "GET /slow") || !res.Close {
 		t.Error(res, body)
@@ -60,21 +82,81 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A connection that has said nothing yet may do so for half a second, and no longer,
-// whether it came before the end or with it.
-func TestShutdownOfSilentConnections(t *testing.T) {
+// An idle connection, whether it has asked before or not, may ask until half a second
+// after the end has begun. One that asks later gets no answer, and neither a reset: its
+// client is waited for.
+func TestShutdownOfIdleConnections(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		for _, tt := range []struct {
+			name  string
+			after time.Duration // of the request; 0: none
+			ends  bool          // the client closes when it has seen the end
+			took  time.Duration // until Shutdown returns
+		}{
+			{"silent", 0, true, lastCall},
+			{"silent, and does not look", 0, false, lastCall + lingerTime},
+			{"in time", lastCall - time.Millisecond, true, lastCall - time.Millisecond},
+			{"too late", lastCall + time.Millisecond, true, lastCall + time.Millisecond},
+		} {
+			t.Run(fmt.Sprintf("%s, asked before: %t", tt.name, asked), func(t *testing.T) {
+				timed(t, Config{Handler: http.HandlerFunc(echo), Limits: limited}, func(t *testing.T, s *Server, dial func() net.Conn) {
+					c := dial()
+					r := bufio.NewReader(c)
+					if asked {
+						_, _ = io.WriteString(c, get)
+						answer(t, r, "GET")
+					}
+					synctest.Wait()
+					start, done := time.Now(), make(chan time.Duration)
+					go func() {
+						if err := s.Shutdown(t.Context()); err != nil {
+							t.Error(err)
+						}
+						done <- time.Since(start)
+					}()
+					if tt.after > 0 {
+						time.Sleep(tt.after)
+						if _, err := io.WriteString(c, get); err != nil {
+							t.Error(err)
+						}
+					}
+					if tt.after > 0 && tt.after < lastCall {
+						if res, _ := answer(t, r, "GET"); !res.Close {
+							t.Error("not told that it was the last")
+						}
+					}
+					if b, err := io.ReadAll(r); len(b) > 0 || err != nil {
+						t.Errorf("%q %v", b, err)
+					}
+					if tt.ends {
+						_ = c.Close()
+					}
+					if took := <-done; took != tt.took {
+						t.Errorf("over after %v, not %v", took, tt.took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A second Shutdown gives idle connections no more time than the first.
+func TestShutdownTwice(t *testing.T) {
 	timed(t, Config{Handler: silent(t)}, func(t *testing.T, s *Server, dial func() net.Conn) {
 		c := dial()
 		synctest.Wait()
 		start := time.Now()
-		if err := s.Shutdown(t.Context()); err != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), lastCall/2)
+		defer cancel()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if took := time.Since(start); took != freshTime {
-			t.Errorf("over after %v", took)
-		}
-		if got, _ := rest(c); got != "" {
-			t.Errorf("%q", got)
+		go func() {
+			_, _ = rest(c)
+			_ = c.Close()
+		}()
+		if err := s.Shutdown(t.Context()); err != nil || time.Since(start) != lastCall {
+			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
 }

@@ -103,6 +103,10 @@ func (a *app) warn(warnings []config.Problem) {
 func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handling.Add(1)
 	defer a.handling.Add(-1)
+	if a.requests.Err() != nil { // it would be cancelled before it began
+		a.refuse(w, r, errTooLate)
+		return
+	}
 	if !a.ready.Load() {
 		// The connection ends with an answer, and not between two of them, when the
 		// next request may be under way; HTTP/2 makes a GOAWAY of it.

@@ -7,6 +7,9 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/front"
 )
 
 // drain ends the service in stages: say no to the probes; let the load balancer
@@ -35,6 +38,11 @@ func (a *app) drain(again <-chan os.Signal) error {
 	return err
 }
 
+// errTooLate refuses who asks when what runs is being cancelled.
+var errTooLate = &front.Fault{
+	Reason: comporta.Draining, Status: comporta.Draining.Info().Status, Detail: "the gateway is shutting down, and did not begin with this request",
+}
+
 // drainSoftly returns nil when every request ended by itself.
 func (a *app) drainSoftly(delay, soft time.Duration, again <-chan os.Signal) error {
 	patience, stop := untilSignal(again)
@@ -53,6 +61,9 @@ func (a *app) drainHard(hard time.Duration, again <-chan os.Signal) error {
 	ctx, cancel := context.WithTimeout(patience, hard)
 	defer cancel()
 	if err := a.listeners.shutdown(ctx); err != nil {
+		if a.handling.Load() == 0 { // what is left has nothing to lose
+			return a.listeners.close()
+		}
 		return errors.Join(fmt.Errorf("comporta: requests were cut off by the end of the drain: %w", context.Cause(ctx)), a.listeners.close())
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/internal/config"
 )
 
@@ -155,6 +156,89 @@ func TestDrainCancelsHard(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Who asks when what runs is being cancelled is told that the request was not begun.
+func TestDrainRefusesLateRequests(t *testing.T) {
+	h := hold(t)
+	g := start(t, h.url, "drain: {soft: 1h, hard: 1h}")
+	late, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Close() }()
+	_, _ = io.WriteString(late, "POST / HTTP/1.1\r\nHost: a\r\n")
+	answer := h.ask(t, g)
+	g.stop()
+	g.again <- syscall.SIGINT
+	select {
+	case <-h.left:
+	case <-time.After(patience):
+		t.Fatal("the service is not told")
+	}
+	_, _ = io.WriteString(late, "Content-Length: 0\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(late), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get(comporta.HeaderDecision) != "draining" || res.Header.Get("Retry-After") == "" || !res.Close {
+		t.Errorf("got %+v", res)
+	}
+	_ = res.Body.Close()
+	<-answer
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// cases/proxy.md E 41, without the delay in which a balancer looks elsewhere: who asks
+// on a kept connection is served, and told to ask there no more.
+func TestCase_Proxy_E41_DrainOfKeptConnections(t *testing.T) {
+	g := start(t, service(t, fine), "drain: {soft: 10s}\naccess_log: {format: off}")
+	var busy, clients sync.WaitGroup
+	for range 16 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy.Add(1)
+		clients.Go(func() {
+			defer func() { _ = conn.Close() }()
+			r := bufio.NewReader(conn)
+			for n := 0; ; n++ {
+				if n == 10 {
+					busy.Done()
+				}
+				_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+				res, err := http.ReadResponse(r, nil)
+				if err != nil || res.StatusCode != http.StatusOK {
+					t.Errorf("%v %v", res, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+				if res.Close {
+					return
+				}
+			}
+		})
+	}
+	busy.Wait()
+	g.stop()
+	clients.Wait()
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// No drain fails because of connections that are idle.
+func TestDrainOfIdleConnections(t *testing.T) {
+	g := start(t, service(t, fine), "drain: {soft: 50ms, hard: 50ms}")
+	g.mustServe(t)
+	g.stop()
+	if err := g.mustEnd(t); err != nil {
+		t.Error(err)
 	}
 }
 

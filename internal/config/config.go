@@ -18,7 +18,7 @@ type Config struct {
 	Limits Limits `key:"limits"`
 	// How a changed configuration is noticed, besides SIGHUP and POST /-/reload.
 	Reload Reload `key:"reload"`
-	// The stages of a shutdown. An idle gateway exits at once; a second signal skips the wait.
+	// The stages of a shutdown. A gateway without connections exits at once; a second signal skips the wait.
 	Drain Drain `key:"drain"`
 	// One line for each request.
 	AccessLog AccessLog `key:"access_log"`
