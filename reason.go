@@ -85,7 +85,7 @@ var reasons = [NumReasons]ReasonInfo{
 	UnimplementedTransferCoding: {"unimplemented_transfer_coding", "", "Transfer coding not implemented", 501, false, false,
 		"the request uses a transfer coding other than chunked"},
 	MethodNotAllowed: {"method_not_allowed", "", "Method not allowed", 405, false, false, "the method is never forwarded"},
-	ConnectionLimit:  {"connection_limit", "", "Connection limit", 503, true, false, "too many connections from one network"},
+	ConnectionLimit:  {"connection_limit", "", "Connection limit", 503, true, false, "too many connections, from one network or in all"},
 }
 
 // Info returns what is fixed about the reason.

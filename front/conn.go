@@ -200,6 +200,7 @@ func likeHTTP(b [5]byte) bool {
 
 // handOn gives the connection to the server of HTTP/2, unless that has ended.
 func (c *conn) handOn(nc net.Conn) {
+	c.place.become(ProtocolHTTP2) // before somebody else may close it
 	if c.s.http2.push(nc) {
 		c.s.leave(c)
 		return
@@ -214,6 +215,7 @@ func (c *conn) takeOver(ahead []byte) (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	c.s.leave(c)
+	c.place.become(ProtocolUpgraded)
 	taken := c.wrap(bytes.Clone(ahead))
 	taken.Conn = nc
 	r := bufio.NewReaderSize(taken, max(bufferSize, len(ahead)))

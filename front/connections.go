@@ -8,10 +8,10 @@ import (
 
 // ConnectionLimits bound open connections; 0 means no bound.
 type ConnectionLimits struct {
-	Total int
+	Total int // of all networks, also the exempt
 	// Network bounds those of one network: an IPv4 address or an IPv6 /64.
 	Network int
-	// Exempt reports whether an address is outside the bound by network, as that of
+	// Exempt reports whether an address is outside the bound by network alone, as that of
 	// a load balancer is, through which many networks come. nil exempts nobody.
 	Exempt func(netip.Addr) bool
 }
@@ -23,9 +23,8 @@ type Connections struct {
 	limits atomic.Pointer[ConnectionLimits]
 
 	mu       sync.Mutex
-	total    int
 	networks map[netip.Prefix]int
-	refused  uint64
+	stats    ConnectionStats // but for what Stats fills in
 }
 
 // NewConnections returns counters at zero.
@@ -38,24 +37,49 @@ func NewConnections(limits ConnectionLimits) *Connections {
 // SetLimits changes the bounds. Connections that are open stay.
 func (c *Connections) SetLimits(limits ConnectionLimits) { c.limits.Store(&limits) }
 
-// ConnectionStats is what Connections has counted.
+// Protocol is what a connection speaks.
+type Protocol uint8
+
+// The protocols of connections.
+const (
+	ProtocolHTTP1    Protocol = iota // also those that have not said anything yet
+	ProtocolHTTP2                    // handed to net/http
+	ProtocolUpgraded                 // taken over by a handler
+
+	numProtocols = iota
+)
+
+// String returns the label of metrics.
+func (p Protocol) String() string {
+	return [numProtocols]string{"http1", "http2", "upgraded"}[p%numProtocols]
+}
+
+// ConnectionStats is what Connections has counted, the last three since the beginning.
 type ConnectionStats struct {
-	Open     int
-	Networks int    // entries of the table
-	Refused  uint64 // since the beginning
+	Open      int
+	Protocols [numProtocols]int // of Open, by Protocol
+	Networks  int               // entries of the table
+	Total     int               // the bound of all together; 0: none
+
+	Accepted       uint64
+	RefusedTotal   uint64 // there were too many in all
+	RefusedNetwork uint64 // there were too many from one network
 }
 
 // Stats returns the counts.
 func (c *Connections) Stats() ConnectionStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return ConnectionStats{c.total, len(c.networks), c.refused}
+	s := c.stats
+	s.Networks, s.Total = len(c.networks), c.limits.Load().Total
+	return s
 }
 
 // place is one open connection among the counted.
 type place struct {
-	c       *Connections
-	network netip.Prefix // invalid: not counted by network
+	c        *Connections
+	network  netip.Prefix // invalid: not counted by network
+	protocol Protocol
 }
 
 // networkOf returns what an address is counted under.
@@ -75,23 +99,62 @@ func networkOf(addr netip.Addr) netip.Prefix {
 // enter counts a connection from addr, if there is room for it.
 func (c *Connections) enter(addr netip.Addr) (p place, ok bool) {
 	limits := c.limits.Load()
-	p.c = c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if limits.Total > 0 && c.total >= limits.Total {
-		c.refused++
+	if limits.Total > 0 && c.stats.Open >= limits.Total {
+		c.stats.RefusedTotal++
 		return place{}, false
 	}
-	if limits.Network > 0 && addr.IsValid() && (limits.Exempt == nil || !limits.Exempt(addr)) {
-		p.network = networkOf(addr)
-		if c.networks[p.network] >= limits.Network {
-			c.refused++
-			return place{}, false
-		}
-		c.networks[p.network]++
+	p.c = c
+	if !p.join(addr, limits) {
+		return place{}, false
 	}
-	c.total++
+	c.stats.Accepted++
+	c.stats.Open++
+	c.stats.Protocols[p.protocol]++
 	return p, true
+}
+
+// join counts the connection under the network of addr, if there is room for it. The
+// caller holds c.mu.
+func (p *place) join(addr netip.Addr, limits *ConnectionLimits) (ok bool) {
+	if limits.Network <= 0 || !addr.IsValid() || limits.Exempt != nil && limits.Exempt(addr) {
+		return true
+	}
+	c, network := p.c, networkOf(addr)
+	if c.networks[network] >= limits.Network {
+		c.stats.RefusedNetwork++
+		return false
+	}
+	p.network = network
+	c.networks[network]++
+	return true
+}
+
+// found is told the address of a connection that entered without one. Where its
+// network has no room, the place is given back.
+func (p *place) found(addr netip.Addr) (ok bool) {
+	c := p.c
+	c.mu.Lock()
+	ok = p.join(addr, c.limits.Load())
+	c.mu.Unlock()
+	if !ok {
+		p.leave()
+	}
+	return ok
+}
+
+// become says what the connection speaks from now on.
+func (p *place) become(to Protocol) {
+	c := p.c
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Protocols[p.protocol]--
+	p.protocol = to
+	c.stats.Protocols[to]++
 }
 
 // leave gives the place back, once.
@@ -103,7 +166,8 @@ func (p *place) leave() {
 	p.c = nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.total--
+	c.stats.Open--
+	c.stats.Protocols[p.protocol]--
 	if p.network.IsValid() {
 		if c.networks[p.network]--; c.networks[p.network] <= 0 {
 			delete(c.networks, p.network)

@@ -1,8 +1,13 @@
 package front
 
 import (
+	"io"
+	"net"
+	"net/http"
 	"net/netip"
+	"runtime"
 	"testing"
+	"time"
 )
 
 func TestConnectionsCount(t *testing.T) {
@@ -27,7 +32,7 @@ func TestConnectionsCount(t *testing.T) {
 			places = append(places, p)
 		}
 	}
-	if s := c.Stats(); s.Open != 6 || s.Networks != 3 || s.Refused != 3 {
+	if s := c.Stats(); s.Open != 6 || s.Networks != 3 || s.Total != 6 || s.Accepted != 6 || s.RefusedNetwork != 2 || s.RefusedTotal != 1 {
 		t.Errorf("%+v", s)
 	}
 	c.SetLimits(ConnectionLimits{})
@@ -41,6 +46,47 @@ func TestConnectionsCount(t *testing.T) {
 		places[i].leave() // once only
 	}
 	if s := c.Stats(); s.Open != 0 || s.Networks != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A connection is counted under what it speaks, from the first word to its end.
+func TestConnectionsByProtocol(t *testing.T) {
+	taken := make(chan net.Conn, 1)
+	h := open(t, Config{H2C: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && r.URL.Path == "/take" {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+			}
+			taken <- c
+		}
+	})})
+	count := func(want [numProtocols]int) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; runtime.Gosched() {
+			s := h.config.Connections.Stats()
+			if s.Protocols == want && s.Open == want[0]+want[1]+want[2] {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%+v, want %v", s, want)
+			}
+		}
+	}
+	silent := h.dial(t)
+	count([numProtocols]int{ProtocolHTTP1: 1})
+	second := h.dial(t)
+	preface2(second)
+	count([numProtocols]int{ProtocolHTTP1: 1, ProtocolHTTP2: 1})
+	_, _ = io.WriteString(silent, "GET /take HTTP/1.1\r\nHost: a\r\n\r\n")
+	mine := <-taken
+	count([numProtocols]int{ProtocolHTTP2: 1, ProtocolUpgraded: 1})
+	_ = second.Close()
+	count([numProtocols]int{ProtocolUpgraded: 1})
+	_ = mine.Close()
+	count([numProtocols]int{})
+	if s := h.config.Connections.Stats(); s.Accepted != 2 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -204,7 +204,7 @@ func TestConnectionsPerNetwork(t *testing.T) {
 	if got := h.say(t, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); status(got) != "200" {
 		t.Errorf("%q", got)
 	}
-	if stats := connections.Stats(); stats.Refused != 1 || stats.Networks != 1 {
+	if stats := connections.Stats(); stats.RefusedNetwork != 1 || stats.Networks != 1 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -224,5 +224,8 @@ func TestConnectionsBehindAProxy(t *testing.T) {
 	}
 	if got := h.say(t, "PROXY TCP4 192.0.2.1 192.0.2.9 1 2\r\n"+get); status(got) != "503" {
 		t.Errorf("%q", got)
+	}
+	if s := h.config.Connections.Stats(); s.Open != 2 || s.Networks != 2 || s.Accepted != 3 || s.RefusedNetwork != 1 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -137,10 +137,9 @@ func (c *conn) become(client netip.AddrPort) bool {
 	if client.IsValid() {
 		addr, c.remote, c.peer = client.Addr(), client.String(), net.TCPAddrFromAddrPort(client)
 	}
-	c.place.leave()
-	var ok bool
-	if c.place, ok = c.s.config.Connections.enter(addr); !ok {
+	if !c.place.found(addr) {
 		c.turnAway()
+		return false
 	}
-	return ok
+	return true
 }

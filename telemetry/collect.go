@@ -82,11 +82,13 @@ func (t *Telemetry) Describe(ch chan<- *prometheus.Desc) {
 		ch <- n.desc
 	}
 	describeUpstreams(ch)
+	describeConnections(ch)
 }
 
 // Collect implements prometheus.Collector.
 func (t *Telemetry) Collect(ch chan<- prometheus.Metric) {
 	t.collectUpstreams(ch)
+	t.collectConnections(ch)
 	g := t.gate.Load()
 	if g == nil {
 		return

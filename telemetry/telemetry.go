@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/front"
 	"github.com/comporta/comporta/gate"
 	"github.com/comporta/comporta/proxy"
 )
@@ -28,12 +29,13 @@ const defaultTopClients = 20
 // Telemetry observes one gate after the other: a reload changes the gate, not
 // the counts. Methods may be called from many goroutines.
 type Telemetry struct {
-	config  Config
-	gate    atomic.Pointer[gate.Gate]
-	proxy   atomic.Pointer[proxy.Proxy]
-	top     *topClients
-	limited *topLimited
-	log     *accessLog
+	config      Config
+	gate        atomic.Pointer[gate.Gate]
+	proxy       atomic.Pointer[proxy.Proxy]
+	connections atomic.Pointer[front.Connections]
+	top         *topClients
+	limited     *topLimited
+	log         *accessLog
 
 	queueWait, slotWait, decision prometheus.Histogram
 	upstream                      *prometheus.HistogramVec

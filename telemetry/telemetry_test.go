@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/front"
 	"github.com/comporta/comporta/gate"
 	"github.com/comporta/comporta/proxy"
 	"github.com/comporta/comporta/telemetry"
@@ -58,6 +59,7 @@ func TestNamesAndLint(t *testing.T) {
 		t.Fatal(err)
 	}
 	tel.WatchUpstreams(p)
+	tel.WatchConnections(front.NewConnections(front.ConnectionLimits{}))
 	tel.Upstream(&url.URL{Host: "127.0.0.1:1"}, comporta.ResultSuccess, 200, time.Millisecond, true)
 	problems, err := testutil.GatherAndLint(reg)
 	if err != nil || len(problems) > 0 {
@@ -75,7 +77,8 @@ func TestNamesAndLint(t *testing.T) {
 		capacity queue_wait_seconds slots_booked_total slots_redeemed_total slots_early_total slots_evicted_total slot_wait_seconds
 		repeat_evictions_total upstream_requests_total upstream_failover_total upstream_duration_seconds decision_duration_seconds
 		config_last_reload_successful breaker_state breaker_opened_total upstream_healthy upstream_share upstream_panic upstream_inflight
-		upstream_pool_waiting upstream_pool_exhausted_total upstream_pool_stale_total upstream_retries_total upstream_retries_refused_total`) {
+		upstream_pool_waiting upstream_pool_exhausted_total upstream_pool_stale_total upstream_retries_total upstream_retries_refused_total
+		connections connections_limit connections_accepted_total connections_refused_total`) {
 		if !have["comporta_"+name] {
 			t.Errorf("comporta_%s is missing", name)
 		}

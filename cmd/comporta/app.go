@@ -78,6 +78,7 @@ func newApp(file string, load loader, log *slog.Logger, access io.Writer) (*app,
 	a.put(k)
 	a.requests, a.cancel = context.WithCancelCause(context.Background())
 	a.listeners = newListeners(a)
+	a.parts.telemetry.WatchConnections(a.listeners.connections)
 	return a, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,33 +41,65 @@ func TestCase_Proxy_B23_ProxyProtocolThroughTheGate(t *testing.T) {
 	}
 }
 
-// Too many connections of one network are refused by the contract; a reload changes
-// how many are too many, and trusted proxies are exempt.
+// Too many connections, of one network or in all, are refused by the contract; a reload
+// changes how many are too many. Trusted proxies are exempt from the first bound.
 func TestConnectionLimit(t *testing.T) {
-	upstream := service(t, fine)
-	g := start(t, upstream, "limits: {connections_per_network: 1}")
-	held, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
+	const trusted = "\nclients: {trusted_proxies: [127.0.0.0/8]}"
+	for _, tt := range []struct {
+		limit   string
+		few     string
+		enough  []string
+		refused string // the metric
+	}{
+		{"network", "limits: {connections_per_network: 1}", []string{"limits: {connections_per_network: 9}", "limits: {connections_per_network: 1}" + trusted}, `{limit="network"}`},
+		{"total", "limits: {connections: 1}" + trusted, []string{"limits: {connections: 9}", ""}, `{limit="total"}`},
+	} {
+		t.Run(tt.limit, func(t *testing.T) {
+			upstream := service(t, fine)
+			g := start(t, upstream, tt.few)
+			held, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = held.Close() }()
+			const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+			_, _ = io.WriteString(held, get)
+			if res, err := http.ReadResponse(bufio.NewReader(held), nil); err != nil || res.StatusCode != http.StatusOK {
+				t.Fatal(res, err)
+			}
+			res := g.raw(t, get)
+			if res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get(comporta.HeaderDecision) != "connection_limit" || !res.Close || res.Header.Get("Retry-After") == "" {
+				t.Errorf("got %+v", res)
+			}
+			if open, refused := g.metric(t, `comporta_connections{protocol="http1"}`), g.metric(t, "comporta_connections_refused_total"+tt.refused); open != "1" || refused != "1" {
+				t.Errorf("metrics: %s open, %s refused", open, refused)
+			}
+			for _, more := range tt.enough {
+				g.write(t, upstream, more)
+				if problems := g.reload(t); problems != "" {
+					t.Fatal(problems)
+				}
+				if res := g.raw(t, get); res == nil || res.StatusCode != http.StatusOK {
+					t.Errorf("%s: got %+v", more, res)
+				}
+			}
+		})
 	}
-	defer func() { _ = held.Close() }()
-	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-	_, _ = io.WriteString(held, get)
-	if res, err := http.ReadResponse(bufio.NewReader(held), nil); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatal(res, err)
+}
+
+// Where the system has not as many descriptors, fewer connections are let in, and the
+// log says so.
+func TestConnectionLimitBeyondDescriptors(t *testing.T) {
+	n := descriptors()
+	if n == 0 || n > 10_000_000 {
+		t.Skip("the system has no limit that the configuration could exceed")
 	}
-	res := g.raw(t, get)
-	if res == nil || res.StatusCode != http.StatusServiceUnavailable || res.Header.Get(comporta.HeaderDecision) != "connection_limit" || !res.Close || res.Header.Get("Retry-After") == "" {
-		t.Errorf("got %+v", res)
+	g := start(t, service(t, fine), "limits: {connections: 10000000}")
+	if limit, err := strconv.ParseFloat(g.metric(t, "comporta_connections_limit"), 64); err != nil || limit < float64(n/2) || limit >= float64(n) {
+		t.Errorf("%v of %d descriptors, %v", limit, n, err)
 	}
-	for _, more := range []string{"limits: {connections_per_network: 9}", "limits: {connections_per_network: 1}\nclients: {trusted_proxies: [127.0.0.0/8]}"} {
-		g.write(t, upstream, more)
-		if problems := g.reload(t); problems != "" {
-			t.Fatal(problems)
-		}
-		if res := g.raw(t, get); res == nil || res.StatusCode != http.StatusOK {
-			t.Errorf("%s: got %+v", more, res)
-		}
+	if !strings.Contains(g.log.String(), "limits.connections is more than the system has descriptors for") {
+		t.Errorf("the log does not say so:\n%s", g.log)
 	}
 }
 

@@ -95,13 +95,22 @@ func (ls *listeners) prepare(c *config.Config) (*change, error) {
 // listener, and what a reload opens before it closes.
 const ownDescriptors = 128
 
-// connectionLimits bound the callers' connections by network, as configured, and in
-// all: descriptors are left for the service. A gateway that accepts callers until
-// it can ask nobody for them helps none.
+// connectionLimits bound the callers' connections by network and in all, as configured.
+// But descriptors are left for the service: a gateway that accepts callers until it
+// can ask nobody for them helps none.
 func (ls *listeners) connectionLimits(c *config.Config) front.ConnectionLimits {
-	limits := front.ConnectionLimits{Network: c.Limits.ConnectionsPerNetwork, Exempt: ls.app.trusts}
-	if n := descriptors(); n > 0 {
-		limits.Total = max(n-ownDescriptors-c.Upstream.MaxConnections*len(c.Upstream.URLs), n/2)
+	limits := front.ConnectionLimits{Total: c.Limits.Connections, Network: c.Limits.ConnectionsPerNetwork, Exempt: ls.app.trusts}
+	n := descriptors()
+	if n == 0 {
+		return limits
+	}
+	most := max(n-ownDescriptors-c.Upstream.MaxConnections*len(c.Upstream.URLs), n/2)
+	if limits.Total > most {
+		ls.app.log.Warn("limits.connections is more than the system has descriptors for: raise its limit (ulimit -n, LimitNOFILE)",
+			"configured", limits.Total, "in force", most, "descriptors", n)
+	}
+	if limits.Total == 0 || limits.Total > most {
+		limits.Total = most
 	}
 	return limits
 }

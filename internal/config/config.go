@@ -106,6 +106,8 @@ type Limits struct {
 	BodyMinRate Size `key:"body_min_rate" default:"0" range:"0..1GiB"`
 	// How long a connection may wait for its next request.
 	Idle time.Duration `key:"idle" default:"120s" range:"0..24h"`
+	// Open connections of all listeners together; beyond that new ones are refused. 0, or more than the system has descriptors for: as many as those allow, less what the service needs.
+	Connections int `key:"connections" default:"0" range:"0..10000000"`
 	// Open connections of one IPv4 address or IPv6 /64; clients.trusted_proxies are exempt.
 	ConnectionsPerNetwork int `key:"connections_per_network" default:"0" range:"0..1000000"`
 	// All bodies held in memory to be digested, together.
