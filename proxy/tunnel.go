@@ -9,8 +9,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -78,16 +80,60 @@ func writeSwitch(w *bufio.Writer, h http.Header) error {
 	return w.Flush()
 }
 
+// halfClosedIdle is how long a tunnel may be silent of which one side has ended; it is
+// cut between that and twice that. Some say all and then wait for a long answer, so it
+// is minutes; but a side that never ends would keep the tunnel, and its place among the
+// streams, for a caller that has left.
+const halfClosedIdle = 5 * time.Minute
+
+// way is one direction of a tunnel.
+type way struct {
+	dst   io.Writer
+	src   io.Reader
+	heard atomic.Bool   // since the other way looked
+	ended chan struct{} // closed when nothing more comes
+}
+
+// Read notes that something came.
+func (w *way) Read(p []byte) (int, error) {
+	n, err := w.src.Read(p)
+	if n > 0 {
+		w.heard.Store(true)
+	}
+	return n, err
+}
+
+// outlived returns when the way has ended, or with an error when it is silent for too long.
+func (w *way) outlived() error {
+	w.heard.Store(false)
+	ticker := time.NewTicker(halfClosedIdle)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return nil
+		case <-ticker.C:
+			if !w.heard.Swap(false) {
+				return os.ErrDeadlineExceeded
+			}
+		}
+	}
+}
+
 // join copies both ways. An end of input is passed on as such, and the other
-// direction goes on; an error ends both.
+// direction goes on while something comes; an error ends both.
 func join(caller net.Conn, said io.Reader, service io.ReadWriteCloser) {
+	up := &way{dst: service, src: said, ended: make(chan struct{})}
+	down := &way{dst: caller, src: service, ended: make(chan struct{})}
 	var both sync.WaitGroup
-	for _, way := range []struct {
-		dst io.Writer
-		src io.Reader
-	}{{service, said}, {caller, service}} {
+	for _, w := range [...]struct{ this, other *way }{{up, down}, {down, up}} {
 		both.Go(func() {
-			if pour(way.dst, way.src) != nil {
+			err := pour(w.this.dst, w.this)
+			close(w.this.ended)
+			if err == nil {
+				err = w.other.outlived()
+			}
+			if err != nil {
 				_ = caller.Close()
 				_ = service.Close()
 			}
