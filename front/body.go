@@ -16,9 +16,6 @@ var (
 	errBodySlow = fmt.Errorf("front: the body comes too slowly: %w", os.ErrDeadlineExceeded)
 )
 
-// rateGrace is how long a body may be slower than Limits.BodyRate at its beginning.
-const rateGrace = 5 * time.Second
-
 // body is the body of one request after another. Any one goroutine may read it.
 type body struct {
 	x      *exchange
@@ -154,8 +151,7 @@ func (b *body) deadline(now time.Time, limits *Limits) (ends time.Time, cause er
 		ends, cause = now.Add(limits.BodyIdle), errBodyIdle
 	}
 	if limits.BodyRate > 0 {
-		allowed := rateGrace + time.Duration(float64(b.got)/float64(limits.BodyRate)*float64(time.Second))
-		if t := now.Add(allowed - b.waited); ends.IsZero() || t.Before(ends) {
+		if t := now.Add(timeFor(b.got, limits.BodyRate) - b.waited); ends.IsZero() || t.Before(ends) {
 			ends, cause = t, errBodySlow
 		}
 	}

@@ -61,10 +61,10 @@ type Limits struct {
 	HeaderTimeout time.Duration
 	// Idle bounds the wait for the next request.
 	Idle time.Duration
-	// BodyIdle bounds the silence within a body that somebody reads.
+	// BodyIdle bounds the silence within a body that somebody reads, over HTTP/1.
 	BodyIdle time.Duration
 	// BodyRate is what a body must bring on the average, in bytes a second of waiting
-	// for it, after a grace of 5 s.
+	// for it, after a grace of 5 s. Over HTTP/2 calls of gRPC are exempt.
 	BodyRate int64
 	// WriteStall is how long a client may take nothing of an answer; it is cut
 	// between that and twice that.

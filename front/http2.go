@@ -31,8 +31,12 @@ const maxFrame = 16 << 10
 
 func newHTTP2(c *Config) *http2 {
 	h := &http2{conns: make(chan net.Conn), closed: make(chan struct{})}
+	handler := c.Handler
+	if c.Limits.BodyRate > 0 {
+		handler = paced(handler, c.Limits.BodyRate)
+	}
 	h.server = &http.Server{
-		Handler: sameHosts(c), ReadHeaderTimeout: c.Limits.HeaderTimeout, IdleTimeout: c.Limits.Idle,
+		Handler: sameHosts(c, handler), ReadHeaderTimeout: c.Limits.HeaderTimeout, IdleTimeout: c.Limits.Idle,
 		MaxHeaderBytes: c.Limits.Header, DisableGeneralOptionsHandler: true,
 		BaseContext: func(net.Listener) context.Context { return c.BaseContext },
 		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // anybody can break a connection
@@ -48,13 +52,13 @@ func newHTTP2(c *Config) *http2 {
 
 // sameHosts refuses the hosts that HTTP/1 refuses. All else that is malformed
 // net/http finds in the frames.
-func sameHosts(c *Config) http.Handler {
+func sameHosts(c *Config, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !validHost(r.Host) {
 			c.Refuse(w, r, errHost)
 			return
 		}
-		c.Handler.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,20 +105,52 @@ func TestConnectionLimitBeyondDescriptors(t *testing.T) {
 	}
 }
 
-// The body's least rate holds over HTTP/1, and the refusal says that time was up.
+// The body's least rate holds over HTTP/1 and HTTP/2, and the refusal says that time was
+// up.
 func TestBodyMinRate(t *testing.T) {
 	g := start(t, service(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		fine(w, r)
-	}), "limits: {body_min_rate: 1MiB}")
-	start := time.Now()
-	res := g.raw(t, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx")
-	if res == nil || res.StatusCode != http.StatusRequestTimeout || res.Header.Get(comporta.HeaderDecision) != "request_timeout" {
-		t.Errorf("got %+v", res)
+	}), "limits: {body_min_rate: 1MiB, body_idle: 0s}")
+	second := &http.Transport{Protocols: new(http.Protocols)}
+	second.Protocols.SetUnencryptedHTTP2(true)
+	defer second.CloseIdleConnections()
+	var both sync.WaitGroup
+	for name, ask := range map[string]func() *http.Response{
+		"HTTP/1": func() *http.Response {
+			return g.raw(t, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nx")
+		},
+		"HTTP/2": func() *http.Response {
+			body, sending := io.Pipe()
+			go func() { _, _ = sending.Write([]byte("x")) }()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url, body)
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			res, err := second.RoundTrip(req)
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			_ = res.Body.Close()
+			return res
+		},
+	} {
+		both.Go(func() {
+			start := time.Now()
+			res := ask()
+			if res == nil || res.StatusCode != http.StatusRequestTimeout || res.Header.Get(comporta.HeaderDecision) != "request_timeout" {
+				t.Errorf("%s: got %+v", name, res)
+			}
+			if took := time.Since(start); took < 5*time.Second {
+				t.Errorf("%s: after %v", name, took)
+			}
+		})
 	}
-	if took := time.Since(start); took < 5*time.Second {
-		t.Errorf("after %v", took)
-	}
+	both.Wait()
 }
 
 // A renewed certificate is picked up without a reload; a broken one is told.

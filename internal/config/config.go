@@ -102,7 +102,7 @@ type Limits struct {
 	HeaderTimeout time.Duration `key:"header_timeout" default:"5s" range:"0..10m"`
 	// The longest silence within a body.
 	BodyIdle time.Duration `key:"body_idle" default:"30s" range:"0..1h"`
-	// What a body must bring over HTTP/1 on the average, in bytes a second of waiting for it, after a grace of 5s.
+	// What a body must bring on the average, in bytes a second of waiting for it, after a grace of 5s; calls of gRPC are exempt.
 	BodyMinRate Size `key:"body_min_rate" default:"0" range:"0..1GiB"`
 	// How long a connection may wait for its next request.
 	Idle time.Duration `key:"idle" default:"120s" range:"0..24h"`
