@@ -29,6 +29,62 @@ func TestAgendaIsInOrder(t *testing.T) {
 	}
 }
 
+// plainHeap is the agenda as one would write it down: who finds its place early stops
+// there.
+type plainHeap []event
+
+func (p *plainHeap) add(ev event) {
+	h := append(*p, ev)
+	for i := len(h) - 1; i > 0 && h[(i-1)/4].at > h[i].at; i = (i - 1) / 4 {
+		h[i], h[(i-1)/4] = h[(i-1)/4], h[i]
+	}
+	*p = h
+}
+
+func (p *plainHeap) next() event {
+	h := *p
+	first := h[0]
+	h[0] = h[len(h)-1]
+	h = h[:len(h)-1]
+	for i := 0; ; {
+		least := i
+		for c := 4*i + 1; c < min(4*i+5, len(h)); c++ {
+			if h[c].at < h[least].at {
+				least = c
+			}
+		}
+		if least == i {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	*p = h
+	return first
+}
+
+// Among events of one instant the agenda's order is that of the plain heap, so that
+// runs are what they were before it was made quick.
+func TestAgendaBreaksTiesAsAPlainHeap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var a agenda
+	var plain plainHeap
+	now := instant(0)
+	for ref := range uint32(50_000) {
+		if rng.IntN(2) == 0 || a.empty() {
+			at := now + instant(rng.IntN(10))
+			a.add(at, evSend, ref)
+			plain.add(event{at, evSend, ref})
+			continue
+		}
+		ev, want := a.next(), plain.next()
+		if ev != want {
+			t.Fatalf("came out %v, expected %v", ev, want)
+		}
+		now = ev.at
+	}
+}
+
 func TestAgendaMakesNoGarbage(t *testing.T) {
 	var a agenda
 	for i := range 1000 {
