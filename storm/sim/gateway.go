@@ -50,8 +50,6 @@ func (o gateOptions) config(capacity int, demand float64) gate.Config {
 	return c
 }
 
-const headerKey = "X-Api-Key"
-
 // gateway is the gate itself, without a transport: what decides here is the code
 // that decides in production.
 type gateway struct {
@@ -80,9 +78,11 @@ type visit struct {
 	id      uint64  // of the operation
 	attempt uint16  // of the operation, so that its client is told only if it still waits
 	since   instant // of its permit; of its wait, while it stands in the queue
+	until   instant // of its wait
 	ok      bool
-	header  http.Header
-	values  [4][1]string // of the headers, so that a visit makes no garbage
+	header  http.Header // of a client with a credential, which is all that it carries
+	// credential is the header's only value, so that another one makes no garbage.
+	credential []string
 }
 
 func openGate(o gateOptions) func(*engine) (door, error) {
@@ -129,7 +129,10 @@ func (g *gateway) remember(e *engine) {
 
 func (g *gateway) inside() int { return g.in }
 
-func newVisit() *visit { return &visit{header: make(http.Header, 4)} }
+func newVisit() *visit {
+	credential := make([]string, 1)
+	return &visit{header: http.Header{"X-Api-Key": credential}, credential: credential}
+}
 
 func (g *gateway) open() uint32 {
 	if n := len(g.spare); n > 0 {
@@ -143,32 +146,39 @@ func (g *gateway) open() uint32 {
 
 func (g *gateway) close(ref uint32) { g.spare = append(g.spare, ref) }
 
-// fill puts an attempt into the words of the gate.
+// fill puts an attempt into the words of the gate. Its signals are written where the
+// gate would write what it had read in a header: to read them costs more than to
+// draw them.
 func (v *visit) fill(e *engine, o *operation, ticket string) {
-	c := &e.s.Classes[o.class]
-	clear(v.header)
-	v.r = comporta.Request{Method: http.MethodPost, Host: "api", Path: "/orders", Header: v.header, Remote: e.addressOf(o)}
-	set := func(i int, name, value string) {
-		v.values[i][0] = value
-		v.header[name] = v.values[i][:]
+	r := &v.r
+	r.Reset()
+	r.Method, r.Host, r.Path, r.Remote = http.MethodPost, "api", "/orders", e.addressOf(o)
+	name, user := namesOf(o)
+	if user != "" {
+		r.Header, v.credential[0] = v.header, user
 	}
-	name := strconv.FormatUint(o.name, 36)
 	if o.is(lookup) {
-		v.r.Method, v.r.Query = http.MethodGet, name
+		r.Method, r.Query = http.MethodGet, name
 	} else {
-		set(0, comporta.HeaderIdempotencyKey, name)
+		r.IdempotencyKey = name
 	}
-	switch {
-	case o.is(network):
-	default:
-		set(1, headerKey, strconv.FormatUint(uint64(o.user), 36))
+	if o.attempts > 1 && e.s.Classes[o.class].SDK {
+		r.Attempt = int(o.attempts) - 1
 	}
-	if c.SDK && o.attempts > 1 {
-		set(2, comporta.HeaderRetryAttempt, strconv.Itoa(int(o.attempts)-1))
+	r.Ticket = ticket
+}
+
+// namesOf spells the name of what an operation asks for, and the credential of its
+// client, which is empty if that is its network. One string holds both.
+func namesOf(o *operation) (name, user string) {
+	var b [2 * 13]byte // digits of 64 bits
+	text := strconv.AppendUint(b[:0], o.name, 36)
+	n := len(text)
+	if !o.is(network) {
+		text = strconv.AppendUint(text, uint64(o.user), 36)
 	}
-	if ticket != "" {
-		set(3, comporta.HeaderRetryTicket, ticket)
-	}
+	both := string(text)
+	return both[:n], both[n:]
 }
 
 // addressOf is where the operation comes from: one of the shared networks, each in
@@ -191,9 +201,9 @@ func (g *gateway) arrive(e *engine, i uint32) {
 	case comporta.ActionAdmit:
 		g.admit(e, ref)
 	case comporta.ActionWait:
-		v.since = e.now
+		v.since, v.until = e.now, instant(v.d.Waiter().Deadline().Sub(epoch))
 		g.waiting = append(g.waiting, ref)
-		e.agenda.add(instant(v.d.Waiter().Deadline().Sub(epoch)), evQueue, ref)
+		e.agenda.add(v.until, evQueue, ref)
 	case comporta.ActionRefuse, comporta.ActionReplay:
 		g.refuse(e, ref)
 	}
@@ -278,7 +288,7 @@ func (g *gateway) ask(e *engine) {
 	for _, ref := range g.waiting {
 		v := g.visits[ref]
 		switch {
-		case !v.d.AnswerAt(now):
+		case v.waits(e.now) || !v.d.AnswerAt(now):
 			kept = append(kept, ref)
 			// Who came with this very event stood behind whoever was served in it.
 			if original(v) && v.since < e.now {
@@ -300,6 +310,17 @@ func (g *gateway) ask(e *engine) {
 		g.jumped += jumpers
 	}
 	g.waiting = kept
+}
+
+// waits reports whether the visit still stands in the queue: there is no answer, and
+// its time is not over.
+func (v *visit) waits(now instant) bool {
+	select {
+	case <-v.d.Waiter().Ready():
+		return false
+	default:
+		return now < v.until
+	}
 }
 
 // original reports whether a visit ranks as a first attempt.
