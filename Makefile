@@ -22,8 +22,9 @@ demo: ## the incident, bare and protected, on loopback (about a minute; needs on
 	$(GO) run ./cmd/comporta demo $(ARGS)
 
 .PHONY: test
-test: ## everything: check, unit, norace, examples, integration, conformance, vuln
+test: ## everything: check, ports, unit, norace, examples, integration, conformance, vuln
 	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory ports
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory norace
 	@$(MAKE) --no-print-directory examples
@@ -37,6 +38,12 @@ check: bin/golangci-lint ## go vet and golangci-lint
 	$(GO) vet ./...
 	$(GO) vet -tags integration ./test/... ./gate/ratelimit/redislimit ./store/...
 	bin/golangci-lint run ./...
+
+# One where an int has 32 bits, one that is no Unix.
+.PHONY: ports
+ports: ## everything builds for other systems too
+	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) build ./...
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) build ./...
 
 .PHONY: unit
 unit: ## unit tests with the race detector

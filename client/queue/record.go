@@ -151,4 +151,4 @@ func replay(b []byte, marker uint32, apply func(*record)) (end, skipped int) {
 }
 
 // saturate bounds a count to what a record holds.
-func saturate(n int) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+func saturate(n int) uint32 { return uint32(min(max(int64(n), 0), math.MaxUint32)) }

@@ -242,7 +242,7 @@ func parseSize(text string) (Size, *fault) {
 		if u.name != unit {
 			continue
 		}
-		if n > math.MaxInt64/int(u.bytes) || n < 0 {
+		if int64(n) > math.MaxInt64/int64(u.bytes) || n < 0 {
 			return 0, &fault{message: show(text) + " is not a size"}
 		}
 		return Size(n) * u.bytes, nil
