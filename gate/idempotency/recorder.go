@@ -198,12 +198,8 @@ func (r *Recorder) readTrailers() {
 
 // readPushback takes in when a gRPC service wants to be asked again.
 func (r *Recorder) readPushback(values []string) {
-	switch wait, word := retryafter.Pushback(values); word {
-	case retryafter.Again:
+	if wait, said := ReadPushback(values); said {
 		r.wait = wait
-	case retryafter.Stop:
-		r.wait = -1
-	case retryafter.Unsaid:
 	}
 }
 

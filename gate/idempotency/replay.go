@@ -25,36 +25,33 @@ func Replay(w http.ResponseWriter, a *store.Answer) {
 	if a.Status >= http.StatusBadRequest {
 		h[comporta.HeaderShouldRetry] = []string{"false"} // under this key it will be the same again
 	}
-	say(w, a, never)
+	say(w, a, -1)
 }
-
-// never is the pushback of gRPC that says not to repeat.
-const never = "-1"
 
 // ReplayRefusal says a Verdict's Refusal, to come again after wait: 0 means
 // overload.DefaultWait, less never. It is no answer of the key, which is free.
 func ReplayRefusal(w http.ResponseWriter, a *store.Answer, wait time.Duration) {
-	if wait < 0 {
-		w.Header()[comporta.HeaderShouldRetry] = []string{"false"}
-		say(w, a, never)
-		return
-	}
 	if wait == 0 {
 		wait = overload.DefaultWait
 	}
-	h, ms := w.Header(), (wait + time.Millisecond - 1).Milliseconds()
-	exact := strconv.FormatInt(ms, 10)
-	h[comporta.HeaderRetryAfter] = []string{strconv.FormatInt((ms+999)/1000, 10)}
-	h[comporta.HeaderRetryAfterMs] = []string{exact}
-	say(w, a, exact)
+	h := w.Header()
+	if wait < 0 {
+		h[comporta.HeaderShouldRetry] = []string{"false"}
+	} else {
+		ms := millis(wait)
+		h[comporta.HeaderRetryAfter] = []string{strconv.FormatInt((ms+999)/1000, 10)}
+		h[comporta.HeaderRetryAfterMs] = []string{strconv.FormatInt(ms, 10)}
+	}
+	say(w, a, wait)
 }
 
-// say says an answer. A gRPC call that failed is told beside its status when to repeat.
-func say(w http.ResponseWriter, a *store.Answer, pushback string) {
+// say says an answer. A gRPC call that failed is told beside its status when to
+// repeat, by Pushback.
+func say(w http.ResponseWriter, a *store.Answer, wait time.Duration) {
 	h, said := w.Header(), ParseHeader(a.Header)
 	for _, prefix := range [...]string{"", http.TrailerPrefix} {
 		if code := said[prefix+grpcStatus]; len(code) > 0 && code[0] != "0" {
-			said[prefix+retryafter.HeaderPushback] = []string{pushback}
+			said[prefix+retryafter.HeaderPushback] = []string{Pushback(wait)}
 		}
 	}
 	trailers := false
