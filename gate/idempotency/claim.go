@@ -239,8 +239,8 @@ func (c *Call) later(f store.Finish) bool {
 // Release frees the key: it is certain that nothing was done.
 func (c *Call) Release() { c.release(nil) }
 
-// refuse is Release by an answer that is meant for those who stand by too: to come
-// again, after wait if that is not 0. One whose body was not kept is for its caller only.
+// refuse is Release by an answer that is meant for those who stand by too. One whose
+// body was not kept is for its caller only.
 func (c *Call) refuse(a store.Answer, wait time.Duration) {
 	if a.Omitted || len(a.Body) > c.k.config.MaxBody {
 		c.release(nil)
@@ -272,15 +272,16 @@ func (c *Call) Abandon() {
 	c.k.end()
 }
 
-// End ends the call as its answer says. complete says that all of it was there.
-func (c *Call) End(e Ending, a store.Answer, fp *Fingerprint) {
+// End ends the call as its answer says. One that is Refused asks to come again after
+// wait: 0 means that it does not say, less that it would not help.
+func (c *Call) End(e Ending, a store.Answer, wait time.Duration, fp *Fingerprint) {
 	switch e {
 	case Record:
 		c.Finish(a, fp)
 	case Release:
 		c.Release()
 	case Refused:
-		c.refuse(a, 0)
+		c.refuse(a, wait)
 	default:
 		c.Abandon()
 	}

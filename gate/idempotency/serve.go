@@ -50,11 +50,7 @@ func (c *Call) Serve(w http.ResponseWriter, r *http.Request, next http.Handler, 
 		if e == Record && (rec.gone || s.Gone != nil && s.Gone()) {
 			c.k.Count(Late)
 		}
-		if e == Refused {
-			c.refuse(rec.Answer(), rec.wait)
-			return
-		}
-		c.End(e, rec.Answer(), fp)
+		c.End(e, rec.Answer(), rec.wait, fp)
 	})
 	if s.Body != nil && grpc {
 		rec.begins = s.Body.Answered

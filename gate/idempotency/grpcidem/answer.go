@@ -4,11 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -140,17 +137,10 @@ func refuse(ctx context.Context, v *idempotency.Verdict) error {
 	if v.Detail != comporta.DetailNone {
 		text = v.Detail.String()
 	}
-	pushback := never
-	if reason.Info().Retryable {
-		pushback = strconv.FormatInt(max((v.Wait+time.Millisecond-1).Milliseconds(), 1), 10)
+	wait := v.Wait
+	if !reason.Info().Retryable {
+		wait = never
 	}
-	// It fails only outside of a call.
-	_ = grpc.SetTrailer(ctx, metadata.Pairs(headerPushback, pushback, "comporta-decision", reason.String()))
+	pushBack(ctx, wait, headerDecision, reason.String())
 	return status.Error(statuses[reason], reason.String()+": "+text)
 }
-
-// The word of gRFC A6 about repeating.
-const (
-	headerPushback = "grpc-retry-pushback-ms"
-	never          = "-1"
-)

@@ -1,12 +1,14 @@
 package grpcidem_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +27,7 @@ import (
 type answer struct {
 	said     string // the messages, by "|"
 	err      error
+	head     bool // there was a header: grpc's own repeats end with it
 	replayed bool
 	decision string
 	pushback string
@@ -32,6 +35,7 @@ type answer struct {
 
 func (a *answer) read(header, trailer metadata.MD) {
 	first := func(vs []string) string { return append(vs, "")[0] }
+	a.head = len(header) > 0
 	a.replayed = first(header.Get("idempotency-replayed")) == "true"
 	a.decision = first(slices.Concat(header.Get("comporta-decision"), trailer.Get("comporta-decision")))
 	a.pushback = first(trailer.Get("grpc-retry-pushback-ms"))
@@ -156,7 +160,7 @@ func TestErrorsOfTheService(t *testing.T) {
 					}
 					switch tc.again {
 					case "replayed":
-						if h.service.calls != 1 || !again.replayed || again.said != first.said || again.err.Error() != first.err.Error() {
+						if h.service.calls != 1 || !again.replayed || again.said != first.said || again.err.Error() != first.err.Error() || again.pushback != "-1" {
 							t.Errorf("%d calls, %+v", h.service.calls, again)
 						}
 					case "executed":
@@ -211,26 +215,61 @@ func after(d time.Duration) func(context.Context) error {
 	}
 }
 
-// Those who stand by get the refusal of the first, and do not ask one after the other.
+// Those who stand by get the refusal of the first and hear when to come again, and do
+// not ask one after the other. The key is free.
 func TestRefusalIsPassedOn(t *testing.T) {
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			run(t, idempotency.Policy{Wait: true}, func(t *testing.T, h *house) {
-				h.service.fail = func(ctx context.Context) error {
-					return errors.Join(after(time.Second)(ctx), status.Error(codes.Unavailable, "later"))
-				}
-				answers := make(chan answer)
-				for range 2 {
-					go func() { answers <- kind.call(h, t.Context(), "a", "idempotency-key", "k") }()
-					synctest.Wait()
-				}
-				for range 2 {
-					if a := <-answers; status.Code(a.err) != codes.Unavailable || a.replayed || h.service.calls != 1 {
-						t.Errorf("%d calls, %+v", h.service.calls, a)
+	for _, tc := range []struct {
+		name string
+		code codes.Code
+		said []string // by the service, as pushback
+		told string   // to those who stood by
+	}{
+		{"when", codes.Unavailable, []string{"7001"}, "7001"},
+		{"when, of a rate", codes.ResourceExhausted, []string{"7001"}, "7001"},
+		{"nothing", codes.Unavailable, nil, "1000"},
+		{"at once", codes.Unavailable, []string{"0"}, "1000"},
+		{"never", codes.Unavailable, []string{"-1"}, "-1"},
+		{"never, by contradiction", codes.Unavailable, []string{"1", "2"}, "-1"},
+	} {
+		for _, kind := range kinds {
+			t.Run(tc.name+", "+kind.name, func(t *testing.T) {
+				run(t, idempotency.Policy{Wait: true}, func(t *testing.T, h *house) {
+					h.service.trails = metadata.MD{"grpc-retry-pushback-ms": tc.said}
+					h.service.fail = func(ctx context.Context) error {
+						if h.service.calls > 1 {
+							return nil
+						}
+						if _, err := grpc.ClientSupportedCompressors(ctx); err != nil {
+							return err // grpc does not know its own stream
+						}
+						return cmp.Or(after(2*time.Second)(ctx), status.Error(tc.code, "busy"))
 					}
-				}
+					answers := make([]answer, 10)
+					start, all := time.Now(), sync.WaitGroup{}
+					for i := range answers {
+						all.Go(func() { answers[i] = kind.call(h, t.Context(), "a", "idempotency-key", "k") })
+						synctest.Wait() // the first has its claim
+					}
+					all.Wait()
+					if took := time.Since(start); took != 2*time.Second || h.service.calls != 1 {
+						t.Errorf("%d calls, told after %v", h.service.calls, took)
+					}
+					first := answers[0]
+					if status.Code(first.err) != tc.code || first.decision != "" || first.pushback != append(tc.said, "")[0] {
+						t.Errorf("the first: %+v", first)
+					}
+					for _, got := range answers[1:] {
+						same := got.said == first.said && errors.Is(got.err, first.err) && got.head == first.head
+						if !same || got.replayed || got.decision != "replayed" || got.pushback != tc.told {
+							t.Errorf("one who stood by: %+v", got)
+						}
+					}
+					if got := kind.call(h, t.Context(), "a", "idempotency-key", "k"); got.said != kind.said(2, "a") || got.replayed {
+						t.Errorf("the key is not free: %+v", got)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -35,11 +36,15 @@ type service struct {
 	calls  int
 	fail   func(ctx context.Context) error // nil: it does not
 	large  bool                            // more is answered than is kept
+	trails metadata.MD                     // is said after each answer
 	stream func(s pb.TestService_StreamingOutputCallServer) error
 }
 
 func (s *service) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	s.calls++
+	if err := grpc.SetTrailer(ctx, s.trails); err != nil {
+		return nil, err
+	}
 	if s.fail != nil {
 		if err := s.fail(ctx); err != nil {
 			return nil, err
@@ -55,6 +60,7 @@ func (s *service) UnaryCall(ctx context.Context, _ *pb.SimpleRequest) (*pb.Simpl
 // StreamingOutputCall answers the payload three times. It fails after the first.
 func (s *service) StreamingOutputCall(req *pb.StreamingOutputCallRequest, to pb.TestService_StreamingOutputCallServer) error {
 	s.calls++
+	to.SetTrailer(s.trails)
 	if s.stream != nil {
 		return s.stream(to)
 	}

@@ -115,7 +115,7 @@ func (v *visit) call(call *idempotency.Call) error {
 	if ending == idempotency.Record && v.ctx.Err() != nil {
 		v.c.Keeper.Count(idempotency.Late)
 	}
-	call.End(ending, t.answer(st), nil)
+	call.End(ending, t.answer(st), waitOf(v.ctx), nil)
 	return err
 }
 
@@ -134,9 +134,14 @@ func (v *visit) tell(verdict *idempotency.Verdict, as idempotency.Event) error {
 		return v.no(&idempotency.Verdict{Reason: comporta.IdempotencyAnswerNotKept})
 	}
 	v.c.Keeper.Count(as)
-	if verdict.Refusal == nil {
-		// It fails only outside of a call, as in a test of the handler alone.
-		_ = grpc.SetHeader(v.ctx, metadata.Pairs("idempotency-replayed", "true", "comporta-decision", idempotency.DecisionReplayed))
+	if verdict.Refusal != nil {
+		pushBack(v.ctx, verdict.Wait, headerDecision, idempotency.DecisionReplayed)
+	} else {
+		// It fails only outside of a call.
+		_ = grpc.SetHeader(v.ctx, metadata.Pairs(headerReplayed, "true", headerDecision, idempotency.DecisionReplayed))
+		if st.Code() != codes.OK {
+			pushBack(v.ctx, never) // under this key it will be the same again
+		}
 	}
 	for _, m := range messages {
 		if err := v.rpc.say(m); err != nil {
@@ -159,7 +164,7 @@ func (v *visit) down(err error) error {
 		return v.rpc.pass()
 	}
 	v.c.Keeper.Count(idempotency.StoreRefused)
-	return refuse(v.ctx, &idempotency.Verdict{Reason: comporta.IdempotencyUnavailable, Wait: time.Second})
+	return refuse(v.ctx, &idempotency.Verdict{Reason: comporta.IdempotencyUnavailable})
 }
 
 // unkept answers a call that cannot be kept, whatever key it brings. It is its
@@ -169,7 +174,6 @@ func (v *visit) unkept(why string) error {
 	if !v.policy.Require {
 		return v.rpc.pass()
 	}
-	// It fails only outside of a call.
-	_ = grpc.SetTrailer(v.ctx, metadata.Pairs(headerPushback, never))
+	pushBack(v.ctx, never)
 	return status.Errorf(codes.Unimplemented, "idempotency: the policy of %s requires a key, and no key can be kept: %s; the server's Config.Policy has to return nil for it, or a policy without Require", v.method, why)
 }
