@@ -287,6 +287,8 @@ func TestAnswerTooLargeToKeep(t *testing.T) {
 					t.Errorf("%d calls, %+v", h.service.calls, again)
 				}
 				h.wants(t, idempotency.BodyNotKept, 1)
+				h.wants(t, idempotency.Replayed, 1)
+				h.wants(t, idempotency.StoreRefused, 0)
 			})
 		})
 	}

@@ -130,10 +130,10 @@ func (v *visit) tell(verdict *idempotency.Verdict, as idempotency.Event) error {
 		return v.no(verdict)
 	}
 	messages, st, ok := readAnswer(a)
-	if !ok {
-		return v.no(&idempotency.Verdict{Reason: comporta.IdempotencyAnswerNotKept})
-	}
 	v.c.Keeper.Count(as)
+	if !ok {
+		return refuse(v.ctx, &idempotency.Verdict{Reason: comporta.IdempotencyAnswerNotKept})
+	}
 	if verdict.Refusal != nil {
 		pushBack(v.ctx, verdict.Wait, headerDecision, idempotency.DecisionReplayed)
 	} else {
