@@ -68,6 +68,10 @@ var grpcCodes = [comporta.NumReasons]int{
 	comporta.ConnectionLimit:             grpcUnavailable,
 }
 
+// GRPCCode returns the gRPC status of a refusal for a reason, for those who speak gRPC
+// by a library; 0 for ReasonNone.
+func GRPCCode(r comporta.Reason) int { return grpcCodes[r] }
+
 // grpcCode returns the gRPC status of a refusal.
 func grpcCode(ref *Refusal) int {
 	code := grpcCodes[ref.reason()]

@@ -54,9 +54,9 @@ var Rules = []Rule{
 		Why: "the keeping of keys knows the words of its store and those of refusals; engines are opened by its user",
 	},
 	{
-		Package: "gate/idempotency/grpcidem", Words: append(slices.Clip(words), "gate/idempotency", "store"),
+		Package: "gate/idempotency/grpcidem", Words: append(slices.Clip(words), "gate/idempotency", "gate/overload", "store"),
 		Libraries: []string{"google.golang.org/grpc", "google.golang.org/protobuf"},
-		Why:       "the adapter of one library to gate/idempotency",
+		Why:       "the adapter of one library to gate/idempotency, in the words of refusals",
 	},
 	{Package: "gate/overload", Words: append(slices.Clip(words), "internal/retryafter"), Why: leaf},
 	{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/idempotency"
+	"github.com/comporta/comporta/gate/overload"
 	"github.com/comporta/comporta/store"
 )
 
@@ -119,17 +120,6 @@ func statusOf(err error) *status.Status {
 	return st
 }
 
-// statuses are those of the contract, see docs/problems.md.
-var statuses = map[comporta.Reason]codes.Code{
-	comporta.IdempotencyKeyMissing:      codes.InvalidArgument,
-	comporta.IdempotencyKeyInvalid:      codes.InvalidArgument,
-	comporta.IdempotencyInProgress:      codes.Aborted,
-	comporta.IdempotencyPayloadMismatch: codes.InvalidArgument,
-	comporta.IdempotencyOutcomeUnknown:  codes.Unknown,
-	comporta.IdempotencyUnavailable:     codes.Unavailable,
-	comporta.IdempotencyAnswerNotKept:   codes.FailedPrecondition,
-}
-
 // refuse is the error for what stands in the way, with the words of the contract
 // about repeating.
 func refuse(ctx context.Context, v *idempotency.Verdict) error {
@@ -142,5 +132,5 @@ func refuse(ctx context.Context, v *idempotency.Verdict) error {
 		wait = never
 	}
 	pushBack(ctx, wait, headerDecision, reason.String())
-	return status.Error(statuses[reason], reason.String()+": "+text)
+	return status.Error(codes.Code(overload.GRPCCode(reason)), reason.String()+": "+text)
 }
