@@ -228,15 +228,11 @@ func (x *exchange) refuseKeyed(v *idempotency.Verdict) {
 
 // storeDown answers while the keys cannot be read.
 func (x *exchange) storeDown(next http.Handler, policy *idempotency.Policy, err error) {
-	keeper := x.gate.keys.keeper
-	keeper.TellDown(err)
-	if !policy.Pass {
+	if !x.gate.keys.keeper.Down(policy, err) {
 		x.d.giveBackAt(x.now())
-		keeper.Count(idempotency.StoreRefused)
 		x.refuseKeyed(&idempotency.Verdict{Reason: comporta.IdempotencyUnavailable})
 		return
 	}
-	keeper.Count(idempotency.StorePassed)
 	if !x.d.permit.Held() {
 		x.enter(x.now())
 	}

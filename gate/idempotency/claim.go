@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/store"
 )
 
@@ -79,6 +80,29 @@ func (k *Keeper) ClaimAt(ctx context.Context, now time.Time, op *Operation) (*Ca
 			return nil, v
 		}
 		c.Over = v.over
+	}
+}
+
+// Take claims the key of an operation unless something stands in the way. Where the
+// policy says Wait it stands by before that for the answer of another, for as long
+// as ctx lasts. With a nil Call the verdict says what stands in the way, and an answer
+// that it brings counts as the event.
+func (k *Keeper) Take(ctx context.Context, op *Operation) (*Call, Verdict, Event) {
+	for {
+		now := time.Now()
+		v := k.LookAt(ctx, now, op, false)
+		if v.Go() {
+			var c *Call
+			if c, v = k.ClaimAt(ctx, now, op); c != nil {
+				return c, v, Executed
+			}
+		}
+		if v.Reason != comporta.IdempotencyInProgress || !op.Policy.Wait {
+			return nil, v, Replayed
+		}
+		if v, again := k.Await(ctx, op); !again {
+			return nil, v, Waited
+		}
 	}
 }
 

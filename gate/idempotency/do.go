@@ -65,12 +65,8 @@ func (k *Keeper) Do(ctx context.Context, t Task, fn func(context.Context) ([]byt
 		Name: n, Policy: &t.Policy, Fingerprint: NewFingerprint("", "").WithBody(t.Input),
 		Label: store.Label{Method: scope.Method, Route: Clip(t.Scope), Key: t.Key},
 	}
-	now := time.Now()
-	v := k.LookAt(ctx, now, &op, false)
-	var call *Call
-	if v.Go() {
-		call, v = k.ClaimAt(ctx, now, &op)
-	}
+	t.Policy.Wait = false // who comes meanwhile is told so
+	call, v, _ := k.Take(ctx, &op)
 	if call == nil {
 		return k.told(&v)
 	}

@@ -57,7 +57,7 @@ func TestDo(t *testing.T) {
 
 		_, err = do(idempotency.Task{Key: "lost"}, "", fmt.Errorf("no answer: %w", idempotency.ErrUnknown))
 		wants("in doubt", 5, err, idempotency.ErrUnknown)
-		_, err = do(idempotency.Task{Key: "lost"}, "", nil)
+		_, err = do(idempotency.Task{Key: "lost", Policy: idempotency.Policy{Wait: true}}, "", nil)
 		wants("under its lease", 5, err, idempotency.ErrInProgress)
 		if busy := new(idempotency.InProgressError); !errors.As(err, &busy) || busy.RetryAfter <= 0 || !strings.Contains(err.Error(), "again in") {
 			t.Errorf("%v", err)

@@ -287,12 +287,19 @@ func (k *Keeper) Close(ctx context.Context) error {
 	}
 }
 
-// TellDown writes down that the store does not answer, at most once a second.
-func (k *Keeper) TellDown(err error) {
+// Down takes in, for an operation, that the store does not answer: it counts that, and
+// writes it down at most once a second. pass says that the policy lets it through.
+func (k *Keeper) Down(p *Policy, err error) (pass bool) {
 	now := time.Now().UnixNano()
 	if told := k.downTold.Load(); now-told > int64(time.Second) && k.downTold.CompareAndSwap(told, now) {
 		k.config.Log.Warn("idempotency: the store does not answer", "error", err)
 	}
+	if p.Pass {
+		k.Count(StorePassed)
+	} else {
+		k.Count(StoreRefused)
+	}
+	return p.Pass
 }
 
 // Derive returns 32 bytes that are derived from the store's secret (HMAC-SHA256)

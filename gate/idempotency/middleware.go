@@ -80,19 +80,13 @@ func (v *visit) refuse(ref *overload.Refusal) {
 }
 
 func (v *visit) serve() {
-	keys := v.r.Header[comporta.HeaderIdempotencyKey]
+	key, fault := v.f.Policy.ReadKey(v.r.Header[comporta.HeaderIdempotencyKey])
 	switch {
-	case len(keys) == 0 && !v.f.Policy.Require:
+	case !fault.Go():
+		v.no(&fault)
+		return
+	case key == "":
 		v.next.ServeHTTP(v.w, v.r)
-		return
-	case len(keys) == 0:
-		v.no(&Verdict{Reason: comporta.IdempotencyKeyMissing})
-		return
-	}
-	key, ok := comporta.ParseKey(keys[0])
-	if !ok || len(keys) > 1 {
-		invalid := InvalidKey(keys)
-		v.no(&invalid)
 		return
 	}
 	if err := v.name(key); err != nil {
@@ -103,27 +97,12 @@ func (v *visit) serve() {
 		v.refuse(&overload.Refusal{Reason: fault})
 		return
 	}
-	for {
-		now := time.Now()
-		verdict := v.k.LookAt(v.r.Context(), now, &v.op, false)
-		var call *Call
-		if verdict.Go() {
-			call, verdict = v.k.ClaimAt(v.r.Context(), now, &v.op)
-		}
-		if call != nil {
-			v.call(call)
-			return
-		}
-		if verdict.Reason != comporta.IdempotencyInProgress || !v.f.Policy.Wait {
-			v.tell(&verdict, Replayed)
-			return
-		}
-		awaited, again := v.k.Await(v.r.Context(), &v.op)
-		if !again {
-			v.tell(&awaited, Waited)
-			return
-		}
+	call, verdict, as := v.k.Take(v.r.Context(), &v.op)
+	if call == nil {
+		v.tell(&verdict, as)
+		return
 	}
+	v.call(call)
 }
 
 // name writes the operation of the request.
@@ -275,12 +254,9 @@ func (v *visit) no(verdict *Verdict) {
 
 // down answers while the store is down.
 func (v *visit) down(err error) {
-	v.k.TellDown(err)
-	if v.f.Policy.Pass {
-		v.k.Count(StorePassed)
+	if v.k.Down(&v.f.Policy, err) {
 		v.next.ServeHTTP(v.w, v.r)
 		return
 	}
-	v.k.Count(StoreRefused)
 	v.refuse(&overload.Refusal{Reason: comporta.IdempotencyUnavailable})
 }

@@ -91,10 +91,20 @@ func (op *Operation) mismatch(recorded []byte) Verdict {
 	return Verdict{Reason: comporta.IdempotencyPayloadMismatch, Detail: op.Fingerprint.difference(recorded)}
 }
 
-// InvalidKey is the verdict on a request whose key, sent in these lines, cannot be
-// read.
-func InvalidKey(lines []string) Verdict {
-	return Verdict{Reason: comporta.IdempotencyKeyInvalid, Detail: comporta.KeyFault(lines)}
+// ReadKey reads the key of a request that was sent in these lines. It is "" with a
+// verdict to go where there is none and none is required.
+func (p *Policy) ReadKey(lines []string) (key string, v Verdict) {
+	if len(lines) == 0 {
+		if p.Require {
+			v.Reason = comporta.IdempotencyKeyMissing
+		}
+		return "", v
+	}
+	key, ok := comporta.ParseKey(lines[0])
+	if !ok || len(lines) > 1 {
+		return "", Verdict{Reason: comporta.IdempotencyKeyInvalid, Detail: comporta.KeyFault(lines)}
+	}
+	return key, v
 }
 
 // failed is the verdict when the store cannot be asked.

@@ -3,7 +3,6 @@ package grpcidem
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -42,17 +41,12 @@ const headerKey = "idempotency-key"
 
 func (v *visit) serve() error {
 	md, _ := metadata.FromIncomingContext(v.ctx)
-	keys := md.Get(headerKey)
+	key, fault := v.policy.ReadKey(md.Get(headerKey))
 	switch {
-	case len(keys) == 0 && !v.policy.Require:
+	case !fault.Go():
+		return v.no(&fault)
+	case key == "":
 		return v.rpc.pass()
-	case len(keys) == 0:
-		return v.no(&idempotency.Verdict{Reason: comporta.IdempotencyKeyMissing})
-	}
-	key, ok := comporta.ParseKey(keys[0])
-	if !ok || len(keys) > 1 {
-		invalid := idempotency.InvalidKey(keys)
-		return v.no(&invalid)
 	}
 	req, err := v.rpc.request()
 	if err != nil {
@@ -62,25 +56,11 @@ func (v *visit) serve() error {
 	if err != nil {
 		return v.down(err)
 	}
-	for {
-		now := time.Now()
-		verdict := v.c.Keeper.LookAt(v.ctx, now, op, false)
-		var call *idempotency.Call
-		if verdict.Go() {
-			call, verdict = v.c.Keeper.ClaimAt(v.ctx, now, op)
-		}
-		switch {
-		case call != nil:
-			return v.call(call)
-		case verdict.Reason == comporta.IdempotencyUnavailable:
-			return v.down(verdict.Err)
-		case verdict.Reason != comporta.IdempotencyInProgress || !v.policy.Wait:
-			return v.tell(&verdict, idempotency.Replayed)
-		}
-		if awaited, again := v.c.Keeper.Await(v.ctx, op); !again {
-			return v.tell(&awaited, idempotency.Waited)
-		}
+	call, verdict, as := v.c.Keeper.Take(v.ctx, op)
+	if call == nil {
+		return v.tell(&verdict, as)
 	}
+	return v.call(call)
 }
 
 // operation names what a call does under its key.
@@ -152,18 +132,18 @@ func (v *visit) tell(verdict *idempotency.Verdict, as idempotency.Event) error {
 }
 
 func (v *visit) no(verdict *idempotency.Verdict) error {
+	if verdict.Reason == comporta.IdempotencyUnavailable {
+		return v.down(verdict.Err)
+	}
 	v.c.Keeper.CountRefusal(verdict.Reason)
 	return refuse(v.ctx, verdict)
 }
 
 // down answers while the store is down.
 func (v *visit) down(err error) error {
-	v.c.Keeper.TellDown(err)
-	if v.policy.Pass {
-		v.c.Keeper.Count(idempotency.StorePassed)
+	if v.c.Keeper.Down(v.policy, err) {
 		return v.rpc.pass()
 	}
-	v.c.Keeper.Count(idempotency.StoreRefused)
 	return refuse(v.ctx, &idempotency.Verdict{Reason: comporta.IdempotencyUnavailable})
 }
 
