@@ -11,6 +11,7 @@ import (
 	"github.com/comporta/comporta/gate/admission"
 	"github.com/comporta/comporta/gate/idempotency"
 	"github.com/comporta/comporta/gate/overload"
+	"github.com/comporta/comporta/store"
 )
 
 // serveKeyed answers a request under an idempotency key. A key that is finished is
@@ -185,7 +186,7 @@ func (x *exchange) answerKeyed(next http.Handler, policy *idempotency.Policy, v 
 	}
 	keeper.Count(as)
 	a := &v.Replay.Answer
-	x.d.replayKeyAt(x.now(), a.Status)
+	x.d.replayKeyAt(x.now(), a)
 	x.decided()
 	x.d.writeLimits(x.Header())
 	if !a.Omitted {
@@ -204,7 +205,7 @@ func (x *exchange) passRefusal(v *idempotency.Verdict) {
 	if wait >= 0 {
 		wait, ticket = x.d.TurnedAwayAt(now, wait)
 	}
-	x.d.replayKeyAt(now, v.Refusal.Status)
+	x.d.replayKeyAt(now, v.Refusal)
 	x.decided()
 	h := x.Header()
 	x.d.writeLimits(h)
@@ -247,10 +248,16 @@ func (d *Decision) giveBackAt(now time.Time) {
 }
 
 // replayKeyAt is the end of a request that was answered from the record of its key.
-func (d *Decision) replayKeyAt(now time.Time, status int) {
+func (d *Decision) replayKeyAt(now time.Time, a *store.Answer) {
 	g, r := d.gate, d.r
 	d.Action, d.Reason = comporta.ActionReplay, comporta.ReasonNone
-	o := comporta.Outcome{Status: status, Result: comporta.ResultOf(status)}
+	o := comporta.Outcome{Status: a.Status, Result: comporta.ResultOf(a.Status)}
+	if r.GRPC && a.Status == http.StatusOK {
+		o.Result = comporta.ResultFailed // as of a call without a status
+		if code, ok := idempotency.GRPCStatus(a.Header); ok {
+			o.Result = comporta.ResultOfGRPC(code)
+		}
+	}
 	g.detector.ResolveAt(now, r, o)
 	g.state.counters.count(r.Sighting.Kind, g.classOf(r), countReplayed)
 	g.state.watch.countAt(now, r, false)

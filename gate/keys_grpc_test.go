@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/comporta/comporta"
+	"github.com/comporta/comporta/gate"
 	"github.com/comporta/comporta/gate/idempotency"
 )
 
@@ -166,13 +169,19 @@ func TestStreamOfAnswersIsReplayed(t *testing.T) {
 // repeating: it will be the same.
 func TestReplayedFailureOfACallIsFinal(t *testing.T) {
 	c := clerk{code: codes.Internal}
-	k := keyed{}
+	var results []comporta.Result
+	k := keyed{trace: gate.Trace{Done: func(_ time.Time, _ *comporta.Request, _ comporta.Decision, o comporta.Outcome) {
+		results = append(results, o.Result)
+	}}}
 	k.call(t, &c, func(t *testing.T, _ *house, client pb.TestServiceClient) {
 		for i, pushback := range []string{"7000", "-1", "-1"} {
 			got := watch(under(t, "k"), client, "fail")
 			if got.messages != "1 fail|1 fail" || grpcstatus.Code(got.err) != codes.Internal || got.replayed() != (i > 0) || got.trails("grpc-retry-pushback-ms") != pushback {
 				t.Errorf("%d: %+v", i, got)
 			}
+		}
+		if want := slices.Repeat([]comporta.Result{comporta.ResultFailed}, 3); !slices.Equal(results, want) {
+			t.Errorf("the gate learned %v, want %v", results, want)
 		}
 	})
 }

@@ -212,17 +212,18 @@ func (r *Recorder) Ending(p *Policy, grpc bool) Ending {
 	if !grpc || r.status != http.StatusOK {
 		return p.EndingOf(r.status)
 	}
-	if code, ok := r.grpcStatus(); ok {
+	if code, ok := GRPCStatus(r.header); ok {
 		return p.EndingOfGRPC(code)
 	}
 	return Doubt
 }
 
-// grpcStatus is the status of a gRPC call, in the head or after the body.
 const grpcStatus = "Grpc-Status"
 
-func (r *Recorder) grpcStatus() (code int, ok bool) {
-	h := ParseHeader(r.header)
+// GRPCStatus returns the status of a gRPC call in the recorded header of its answer,
+// from the head or from behind the body.
+func GRPCStatus(header []byte) (code int, ok bool) {
+	h := ParseHeader(header)
 	vs := h[http.TrailerPrefix+grpcStatus]
 	if len(vs) == 0 {
 		vs = h[grpcStatus]
