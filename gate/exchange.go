@@ -397,6 +397,8 @@ func (x *exchange) CompleteRefusal(_ *http.Request, ref *overload.Refusal) *over
 		fault := overload.Fault(ref.Reason, &x.r)
 		ref.Stop, ref.Outcome = fault.Stop, fault.Outcome
 		x.doubt(ref)
+	} else if x.call != nil && !ref.FromService && endingOf(ref.Reason) == idempotency.Doubt {
+		ref.Outcome = overload.OutcomeUnknown // a fault of the caller's, when the service had begun
 	}
 	x.ours = !ref.FromService
 	if x.d.exempt {

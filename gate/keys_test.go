@@ -517,6 +517,10 @@ func TestWhatBecomesOfFailures(t *testing.T) {
 		again  string // replayed, executed, in_progress
 		status int    // of the first answer
 	}{
+		{"202 says when to look", idempotency.Policy{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusAccepted)
+		}, "replayed", 202},
 		{"500 is replayed", idempotency.Policy{}, status(500), "replayed", 500},
 		{"500 released", idempotency.Policy{Release5xx: true}, status(500), "executed", 500},
 		{"404 is replayed", idempotency.Policy{}, status(404), "replayed", 404},
@@ -557,9 +561,10 @@ func TestWhatBecomesOfFailures(t *testing.T) {
 				if tc.status == 0 && first.err == nil || tc.status != 0 && first.status != tc.status {
 					t.Fatalf("%+v", first)
 				}
-				if tc.again == "in_progress" && tc.status >= 502 && tc.status != 503 {
-					if first.problem.Outcome != "unknown" || !first.problem.Retryable || first.problem.RetryAfterMs < 29_000 {
-						t.Errorf("the first is told %+v", first.problem)
+				if tc.again == "in_progress" && first.problem.Code != "" {
+					again := tc.status >= 500
+					if p := first.problem; p.Outcome != "unknown" || p.Retryable != again || again && p.RetryAfterMs < 29_000 {
+						t.Errorf("the first is told %+v", p)
 					}
 				}
 				again := h.post("/x", "k", "body")
@@ -572,8 +577,11 @@ func TestWhatBecomesOfFailures(t *testing.T) {
 					if calls != 1 || !again.replayed() || again.status != tc.status || again.body != first.body {
 						t.Errorf("%d calls: %+v", calls, again)
 					}
-					if again.header.Get("X-Should-Retry") != "false" {
+					if (again.header.Get("X-Should-Retry") == "false") != (tc.status >= 400) {
 						t.Errorf("a repeat under the key is the same again: %v", again.header)
+					}
+					if kept := again.header.Get("Retry-After") == "7"; kept != (tc.status < 400) {
+						t.Errorf("Retry-After %q", again.header.Get("Retry-After"))
 					}
 				case "in_progress":
 					again.wants(t, 409, comporta.IdempotencyInProgress)

@@ -27,19 +27,23 @@ var dropped = map[string]bool{
 	"Ratelimit": true, "Ratelimit-Policy": true,
 }
 
-// kept reports whether a field belongs to what is recorded.
-func kept(name string) bool {
+// kept reports whether a field belongs to what is recorded. Of an answer below 400
+// Retry-After says when to look for what was begun, and not when to repeat it.
+func kept(status int, name string) bool {
+	if name == comporta.HeaderRetryAfter && status < http.StatusBadRequest {
+		return true
+	}
 	return !dropped[name] && !strings.HasPrefix(name, "Comporta-")
 }
 
-// AppendHeader appends the fields of h that are worth recording, one a line as on
-// the wire, in the order of their names. Fields under http.TrailerPrefix come
-// after the body when the answer is said again. Lines that would not fit into
-// store.MaxHeader are left out, and ok is then false.
-func AppendHeader(b []byte, h http.Header) (_ []byte, ok bool) {
+// AppendHeader appends the fields of h that are worth recording of an answer of that
+// status, one a line as on the wire, in the order of their names. Fields under
+// http.TrailerPrefix come after the body when the answer is said again. Lines that
+// would not fit into store.MaxHeader are left out, and ok is then false.
+func AppendHeader(b []byte, status int, h http.Header) (_ []byte, ok bool) {
 	names := make([]string, 0, len(h))
 	for name := range h {
-		if kept(strings.TrimPrefix(name, http.TrailerPrefix)) {
+		if kept(status, strings.TrimPrefix(name, http.TrailerPrefix)) {
 			names = append(names, name)
 		}
 	}

@@ -18,7 +18,7 @@ func TestHeaderComesBackAsItWas(t *testing.T) {
 		http.TrailerPrefix + "Grpc-Status": {"0"}, http.TrailerPrefix + "Date": {"now"},
 		http.TrailerPrefix + "Grpc-Retry-Pushback-Ms": {"7"},
 	}
-	b, ok := AppendHeader(nil, h)
+	b, ok := AppendHeader(nil, http.StatusCreated, h)
 	want := http.Header{
 		"Content-Type": {"text/plain"}, "Link": {"<a>", "<b>"}, "Empty": {""}, "X-Bytes": {"\xff\x80 : x"},
 		http.TrailerPrefix + "Grpc-Status": {"0"},
@@ -26,11 +26,18 @@ func TestHeaderComesBackAsItWas(t *testing.T) {
 	if got := ParseHeader(b); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v", got, ok)
 	}
-	if again, _ := AppendHeader(nil, h); !bytes.Equal(again, b) {
+	if again, _ := AppendHeader(nil, http.StatusCreated, h); !bytes.Equal(again, b) {
 		t.Error("the order is not that of the names")
 	}
+	h["Retry-After"] = []string{"7"}
+	for status, want := range map[int]bool{202: true, 303: true, 400: false, 500: false} {
+		b, _ := AppendHeader(nil, status, h)
+		if got := ParseHeader(b)["Retry-After"] != nil; got != want {
+			t.Errorf("%d: Retry-After is kept: %v", status, got)
+		}
+	}
 	h["X-Large"] = []string{strings.Repeat("x", store.MaxHeader)}
-	if b, ok := AppendHeader(nil, h); ok || len(b) > store.MaxHeader {
+	if b, ok := AppendHeader(nil, http.StatusCreated, h); ok || len(b) > store.MaxHeader {
 		t.Errorf("%d bytes, %v", len(b), ok)
 	}
 }
@@ -44,7 +51,7 @@ func FuzzHeader(f *testing.F) {
 			t.Skip()
 		}
 		name = http.CanonicalHeaderKey(name)
-		b, ok := AppendHeader(nil, http.Header{name: {value}})
+		b, ok := AppendHeader(nil, http.StatusOK, http.Header{name: {value}})
 		got := ParseHeader(b)
 		if !ok || len(got) > 1 || len(got) == 1 && len(got[name]) != 1 {
 			t.Errorf("%q: %q came back as %q", name, value, got)

@@ -292,7 +292,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 func (k *Keeper) Down(p *Policy, err error) (pass bool) {
 	now := time.Now().UnixNano()
 	if told := k.downTold.Load(); now-told > int64(time.Second) && k.downTold.CompareAndSwap(told, now) {
-		k.config.Log.Warn("idempotency: the store does not answer", "error", err)
+		k.config.Log.Warn("idempotency: the store cannot be used", "error", err)
 	}
 	if p.Pass {
 		k.Count(StorePassed)

@@ -374,3 +374,22 @@ func TestWaitersAreBounded(t *testing.T) {
 		t.Errorf("%d of %d are left", f.waiting, len(f.waiters))
 	}
 }
+
+// What is asked again under a key that runs: not sooner than it may have ended, and
+// not at every moment while its answer is still being recorded.
+func TestWhenToAskAgain(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for _, tc := range []struct{ ran, lease, want time.Duration }{
+		{0, 30 * time.Second, time.Second},
+		{5 * time.Second, 30 * time.Second, 5 * time.Second},
+		{50 * time.Second, 30 * time.Second, 30 * time.Second},
+		{5 * time.Second, 20 * time.Millisecond, 20 * time.Millisecond},
+		{5 * time.Second, time.Microsecond, time.Millisecond},
+		{5 * time.Second, 0, time.Second},
+		{5 * time.Second, -3 * time.Second, time.Second},
+	} {
+		if v := busy(now, now.Add(-tc.ran), tc.lease); v.Wait != tc.want || v.Reason != comporta.IdempotencyInProgress {
+			t.Errorf("ran %v, lease %v: %+v, want %v", tc.ran, tc.lease, v, tc.want)
+		}
+	}
+}

@@ -88,9 +88,12 @@ func (p *Policy) EndingOf(status int) Ending {
 	return Record
 }
 
-// The gRPC statuses that say what 401, 429, 503 and 5xx say.
+// The gRPC statuses that say what 401, 429, 503 and 5xx say, and those that say that
+// whoever was asked in turn had no time left.
 const (
+	grpcCanceled          = 1
 	grpcUnknown           = 2
+	grpcDeadlineExceeded  = 4
 	grpcResourceExhausted = 8
 	grpcInternal          = 13
 	grpcUnavailable       = 14
@@ -101,6 +104,8 @@ const (
 // EndingOfGRPC is EndingOf for the status of a gRPC call that was answered.
 func (p *Policy) EndingOfGRPC(code int) Ending {
 	switch code {
+	case grpcCanceled, grpcDeadlineExceeded:
+		return Doubt
 	case grpcUnauthenticated:
 		return p.EndingOf(401)
 	case grpcResourceExhausted:

@@ -73,7 +73,7 @@ func (r *Recorder) WriteHeader(status int) {
 	}
 	r.readPushback(h[retryafter.HeaderPushback])
 	var fits bool
-	if r.header, fits = AppendHeader(nil, h); !fits {
+	if r.header, fits = AppendHeader(nil, status, h); !fits {
 		r.omitted = true // a body is not what it was without its header
 	}
 	for _, line := range h["Trailer"] {
@@ -191,7 +191,7 @@ func (r *Recorder) readTrailers() {
 	}
 	r.readPushback(trailers[http.TrailerPrefix+retryafter.HeaderPushback])
 	var fits bool
-	if r.header, fits = AppendHeader(r.header, trailers); !fits {
+	if r.header, fits = AppendHeader(r.header, r.status, trailers); !fits {
 		r.omit()
 	}
 }

@@ -115,10 +115,14 @@ func (k *Keeper) failed(err error) Verdict {
 // busy is the verdict on an operation that runs. What has run for a while will
 // run for about as long again, so that a client asks seldom and is not made to
 // wait for the whole lease. With a zero start it has broken off: there is no news
-// before the lease ends.
+// before the lease ends. One whose lease is over is still being recorded.
 func busy(now, started time.Time, lease time.Duration) Verdict {
 	const least = time.Second
-	return Verdict{Reason: comporta.IdempotencyInProgress, Wait: max(min(max(now.Sub(started), least), lease), time.Millisecond)}
+	wait := least
+	if lease > 0 {
+		wait = max(min(max(now.Sub(started), least), lease), time.Millisecond)
+	}
+	return Verdict{Reason: comporta.IdempotencyInProgress, Wait: wait}
 }
 
 // judge reads a record.

@@ -68,7 +68,7 @@ func (t *transcript) answer(st *status.Status) store.Answer {
 		t.append(fieldStatus, st.Proto())
 	}
 	a := store.Answer{Status: http.StatusOK, Body: t.body, Omitted: t.omitted}
-	a.Header, _ = idempotency.AppendHeader(nil, http.Header{headerStatus: {strconv.Itoa(int(st.Code()))}}) // it fits
+	a.Header, _ = idempotency.AppendHeader(nil, http.StatusOK, http.Header{headerStatus: {strconv.Itoa(int(st.Code()))}}) // it fits
 	return a
 }
 

@@ -89,8 +89,8 @@ func (v *visit) call(call *idempotency.Call) error {
 	err := v.rpc.carryOut(work, &t)
 	st := statusOf(err)
 	ending := v.policy.EndingOfGRPC(int(st.Code()))
-	if st.Code() == codes.Canceled || st.Code() == codes.DeadlineExceeded || t.broken {
-		ending = idempotency.Doubt // by whoever was asked in turn, or in the midst of the answer
+	if t.broken {
+		ending = idempotency.Doubt // in the midst of the answer
 	}
 	if ending == idempotency.Record && v.ctx.Err() != nil {
 		v.c.Keeper.Count(idempotency.Late)
