@@ -92,6 +92,7 @@ func (x *exchange) readBody(op *idempotency.Operation) comporta.Reason {
 		return idempotency.FaultOf(b.aheadErr)
 	}
 	op.Fingerprint = op.Fingerprint.WithBody(b.ahead)
+	delete(x.req.Header, "Expect") // whoever waited to be asked for the body was asked
 	return comporta.ReasonNone
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -1044,4 +1045,25 @@ func TestKeyedRequestsQueue(t *testing.T) {
 			t.Errorf("%d orders", s.orders.Load())
 		}
 	})
+}
+
+// A caller that waits to be asked for its body is asked once: by the gate, where it
+// reads the body before the claim, and else by the service.
+func TestTheBodyIsAskedForOnce(t *testing.T) {
+	var expects []string
+	k := keyed{}
+	k.run(t, func(_ http.ResponseWriter, r *http.Request) { expects = append(expects, r.Header.Get("Expect")) }, func(t *testing.T, h *house) {
+		for _, key := range []string{"k", ""} {
+			header := []string{"X-Api-Key", "a", "Expect", "100-continue"}
+			if key != "" {
+				header = append(header, "Idempotency-Key", key)
+			}
+			if a := h.send(t.Context(), "POST", "/orders", strings.NewReader("x"), header...); a.status != 200 {
+				t.Errorf("%+v", a)
+			}
+		}
+	})
+	if want := []string{"", "100-continue"}; !slices.Equal(expects, want) {
+		t.Errorf("the service was told %q, want %q", expects, want)
+	}
 }
