@@ -87,8 +87,8 @@ func sink(h []event) int {
 		f := (*[4]event)(h[child:])
 		b, d := f[1].at-f[0].at, f[3].at-f[2].at
 		ab, cd := f[0].at+b&(b>>63), f[2].at+d&(d>>63)
-		k, l := uint(b)>>63, 2+uint(d)>>63
-		k += (l - k) & uint((cd-ab)>>63)
+		k, l := uint64(b)>>63, 2+uint64(d)>>63
+		k += (l - k) & uint64((cd-ab)>>63)
 		h[i] = f[k&3]
 		i = child + int(k&3)
 		child = childOf(i)
