@@ -13,10 +13,14 @@ import (
 // rateGrace is how long a body may be slower than Limits.BodyRate at its beginning.
 const rateGrace = 5 * time.Second
 
+// rateMost bounds the seconds that a body can earn: with some more, as a large body
+// earns at a low rate, a Duration would overflow, and the body be late at once.
+const rateMost = 1e9
+
 // timeFor returns how long may be waited for a body of which got bytes have come, at
 // rate bytes a second.
 func timeFor(got, rate int64) time.Duration {
-	return rateGrace + time.Duration(float64(got)/float64(rate)*float64(time.Second))
+	return rateGrace + time.Duration(min(float64(got)/float64(rate), rateMost)*float64(time.Second))
 }
 
 // paced ends bodies over HTTP/2 that are slower than rate, which the server of HTTP/2
@@ -50,7 +54,7 @@ type pacedBody struct {
 	got    int64
 	waited time.Duration
 	slow   bool // it was ended
-	over   bool // the handler has returned: nothing may be asked of w
+	over   bool // the body has ended, or the handler, after which nothing may be asked of w
 }
 
 // Read implements io.Reader.

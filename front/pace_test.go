@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,23 @@ func second(dial func() net.Conn) *http.Client {
 	}
 	t.Protocols.SetUnencryptedHTTP2(true)
 	return &http.Client{Transport: t}
+}
+
+// A large body at a low rate has earned more than a Duration holds, and is not late.
+func TestTimeForABody(t *testing.T) {
+	for _, tt := range []struct {
+		got, rate int64
+		want      time.Duration
+	}{
+		{0, 1, rateGrace},
+		{1500, 1000, rateGrace + 1500*time.Millisecond},
+		{10 << 30, 1, rateGrace + rateMost*time.Second},
+		{math.MaxInt64, 1, rateGrace + rateMost*time.Second},
+	} {
+		if got := timeFor(tt.got, tt.rate); got != tt.want {
+			t.Errorf("%d bytes at %d: %v, want %v", tt.got, tt.rate, got, tt.want)
+		}
+	}
 }
 
 // cases/proxy.md E 39, over HTTP/2: a body that is slower than the rate dies, and only
