@@ -61,7 +61,7 @@ type ConnectionStats struct {
 	Networks  int               // entries of the table
 	Total     int               // the bound of all together; 0: none
 
-	Accepted       uint64
+	Accepted       uint64 // also those whose PROXY header then named a network without room
 	RefusedTotal   uint64 // there were too many in all
 	RefusedNetwork uint64 // there were too many from one network
 }

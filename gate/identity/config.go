@@ -60,8 +60,8 @@ type Source struct {
 	// `bearer  x` are one credential.
 	Header string
 	// Cookie names the cookie of KindCookie: a secret of one user, such as a
-	// session, that stays the same from one request to the next. It is compared as
-	// it stands.
+	// session, that stays the same from one request to the next. The name is
+	// compared as it stands.
 	Cookie string
 	// Verifier checks the tokens of KindJWT.
 	Verifier Verifier
