@@ -204,11 +204,14 @@ func TestCase_Proxy_E41_DrainOfKeptConnections(t *testing.T) {
 		}
 		busy.Add(1)
 		clients.Go(func() {
+			isBusy := sync.OnceFunc(busy.Done)
+			defer isBusy() // also one that fails, or the test would wait for it
 			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(patience))
 			r := bufio.NewReader(conn)
 			for n := 0; ; n++ {
 				if n == 10 {
-					busy.Done()
+					isBusy()
 				}
 				_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
 				res, err := http.ReadResponse(r, nil)
