@@ -70,6 +70,11 @@ func (k *keyFlags) query(key string) string {
 	return "/api/v1/keys?" + v.Encode()
 }
 
+// filtered reports whether the flags select some of the keys.
+func (k *keyFlags) filtered() bool {
+	return k.state != "" || k.client != "" || k.route != "" || k.cursor != ""
+}
+
 func listKeys(ctx context.Context, r *remote, k *keyFlags, key string) int {
 	var page admin.Keys
 	code, done := r.call(ctx, http.MethodGet, k.query(key), nil, &page)
@@ -77,10 +82,14 @@ func listKeys(ctx context.Context, r *remote, k *keyFlags, key string) int {
 		return code
 	}
 	if page.Note != "" {
-		say(r.stderr, "comporta %s: %s\n", r.Name(), page.Note)
+		say(r.stderr, "note: %s\n", page.Note)
 	}
 	if len(page.Keys) == 0 && page.Next == "" {
-		say(r.stdout, "no key is kept\n")
+		if key == "" && !k.filtered() {
+			say(r.stdout, "no key is kept\n")
+		} else {
+			say(r.stdout, "no key matches\n")
+		}
 		return code
 	}
 	for i := range page.Keys {
@@ -131,10 +140,32 @@ func (k *keyFlags) find(ctx context.Context, r *remote, which string) (name stri
 			for i := range page.Keys {
 				printKeyLine(r.stderr, &page.Keys[i])
 			}
-			return "", r.failed(fmt.Errorf("%d records are meant by %q: name one by what stands before it, or add -client or -route", len(page.Keys), which)), true
+			return "", r.failed(fmt.Errorf("%d records are meant by %q: %s", len(page.Keys), which, k.apart(page.Keys))), true
 		}
 	}
 	return "", r.failed(fmt.Errorf("no record is meant by %q: its time may be over; comporta keys list shows what is kept", which)), true
+}
+
+// apart says what tells records apart that are meant alike.
+func (k *keyFlags) apart(keys []admin.Key) string {
+	differ := func(of func(*admin.Key) string) bool {
+		return slices.ContainsFunc(keys, func(other admin.Key) bool { return of(&other) != of(&keys[0]) })
+	}
+	var more []string
+	if k.client == "" && differ(func(r *admin.Key) string { return r.Client }) {
+		more = append(more, "-client")
+	}
+	if k.route == "" && differ(func(r *admin.Key) string { return r.Route }) {
+		more = append(more, "-route")
+	}
+	if k.state == "" && differ(func(r *admin.Key) string { return r.State }) {
+		more = append(more, "-state")
+	}
+	const byName = "name one by the hash that stands before it"
+	if len(more) == 0 {
+		return byName
+	}
+	return byName + ", or add " + strings.Join(more, " or ")
 }
 
 func showKey(ctx context.Context, r *remote, k *keyFlags, which string) int {
@@ -193,7 +224,7 @@ func releaseKey(ctx context.Context, r *remote, k *keyFlags, which string) int {
 		return code
 	}
 	if !k.yes {
-		return r.failed(fmt.Errorf("%s\nnothing was released; comporta keys release %s -yes does it", d.Risk, which))
+		return r.failed(fmt.Errorf("%s\nnothing was released; %s does it", d.Risk, r.again("release "+shellWord(which)+" -yes", "yes")))
 	}
 	var released admin.Released
 	path := "/api/v1/keys/" + name + "?" + url.Values{"fence": {d.Key.Fence}, "state": {d.Key.State}}.Encode()

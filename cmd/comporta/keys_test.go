@@ -154,8 +154,80 @@ func TestKeysCommandTellsWhatThereIsNot(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"keys", "list", "-route", "orders", "-admin", g.admin}, &stdout, &stderr); code != exitFine ||
-		strings.Count(stdout.String(), "\n") != 1 || !strings.Contains(stderr.String(), `comporta keys: there is no route "orders"`) {
+		strings.Count(stdout.String(), "\n") != 1 || stderr.String() != "note: the configuration has no route \"orders\" any more; these are records of before\n" {
 		t.Errorf("%d: %s%s", code, &stdout, &stderr)
+	}
+	stdout.Reset()
+	if code := run(t.Context(), []string{"keys", "list", "-route", "orders", "-state", "lapsed", "-admin", g.admin}, &stdout, &stderr); code != exitFine || stdout.String() != "no key matches\n" {
+		t.Errorf("%d: %s%s", code, &stdout, &stderr)
+	}
+	if got := g.command(t, exitFailed, "keys", "show", "other", "-route", "orders"); !strings.Contains(got, `no record is meant by "other"`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// Whoever looks for something is told that it is not there, and not that there is
+// nothing.
+func TestKeysCommandTellsNoneFromNoMatch(t *testing.T) {
+	var n atomic.Int64
+	g := start(t, service(t, orders(&n)), "store: {engine: memory}\nidempotency: {routes: [other]}")
+	for _, sent := range []bool{false, true} {
+		for args, want := range map[string]string{
+			"":                "no key is kept\n",
+			"list k-2":        "no key matches\n",
+			"-state lapsed":   "no key matches\n",
+			"-client nobody":  "no key matches\n",
+			"list k -limit 1": "no key matches\n",
+		} {
+			if sent && args == "" {
+				continue
+			}
+			if got := g.command(t, exitFine, append([]string{"keys"}, strings.Fields(args)...)...); got != want {
+				t.Errorf("%q: %s", args, got)
+			}
+		}
+		g.post(t, "/orders", "k-1")
+	}
+}
+
+// What is meant alike is told apart by flags that are not given yet, if any would do.
+func TestKeysToldApart(t *testing.T) {
+	one := admin.Key{Client: "a", Route: "r", State: "finished", Method: "POST"}
+	client, route, state, method := one, one, one, one
+	client.Client, route.Route, state.State, method.Method = "b", "s", "lapsed", "PUT"
+	const byName = "name one by the hash that stands before it"
+	for _, tc := range []struct {
+		name string
+		k    keyFlags
+		keys []admin.Key
+		want string
+	}{
+		{"by the method alone", keyFlags{}, []admin.Key{one, method}, byName},
+		{"by the client", keyFlags{}, []admin.Key{one, one, client}, byName + ", or add -client"},
+		{"by all", keyFlags{}, []admin.Key{one, client, route, state}, byName + ", or add -client or -route or -state"},
+		{"by a prefix of the client, which is given", keyFlags{client: "a"}, []admin.Key{one, client, route}, byName + ", or add -route"},
+		{"by nothing else", keyFlags{client: "a", route: "r", state: "finished"}, []admin.Key{one, client, route, state}, byName},
+	} {
+		if got := tc.k.apart(tc.keys); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// The command that is told can be pasted: it asks the same gateway about the same key.
+func TestKeysReleaseTellsTheWholeCommand(t *testing.T) {
+	var n atomic.Int64
+	g := start(t, service(t, orders(&n)), "store: {engine: memory}\nidempotency: {routes: [other]}")
+	g.post(t, "/orders", "it's-1")
+	token := textFile(t, "token", "0123456789abcdef")
+	for _, tc := range []struct{ args, want string }{
+		{"", `; comporta keys release 'it'\''s-1' -yes -admin ` + g.admin + " does it\n"},
+		{"-route other", `; comporta keys release 'it'\''s-1' -yes -admin ` + g.admin + " -route other does it\n"},
+		{"-json -yes=false -token-file " + token, `; comporta keys release 'it'\''s-1' -yes -admin ` + g.admin + " -json -token-file " + token + " does it\n"},
+	} {
+		if got := g.command(t, exitFailed, append([]string{"keys", "release", "it's-1"}, strings.Fields(tc.args)...)...); !strings.HasSuffix(got, tc.want) {
+			t.Errorf("%s: %s", tc.args, got)
+		}
 	}
 }
 

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
 	"os/user"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/comporta/comporta/internal/admin"
@@ -54,6 +57,35 @@ func (r *remote) ask(ctx context.Context, method, path string, in, out any) (raw
 		return nil, r.failed(err), true
 	}
 	return raw, 0, false
+}
+
+// again is a command line of this command that says what, with the flags that were
+// given but those of without.
+func (r *remote) again(what string, without ...string) string {
+	line := "comporta " + r.Name() + " " + what
+	r.Visit(func(f *flag.Flag) {
+		b, isBool := f.Value.(interface{ IsBoolFlag() bool })
+		switch {
+		case slices.Contains(without, f.Name):
+		case isBool && b.IsBoolFlag() && f.Value.String() == "true":
+			line += " -" + f.Name
+		case isBool && b.IsBoolFlag():
+			line += " -" + f.Name + "=" + f.Value.String()
+		default:
+			line += " -" + f.Name + " " + shellWord(f.Value.String())
+		}
+	})
+	return line
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9%+,./:@_-]+$`)
+
+// shellWord spells text as one word of a shell.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // operator is the user who runs this command.

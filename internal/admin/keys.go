@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -113,16 +114,36 @@ func (a *api) keys(w http.ResponseWriter, r *http.Request) {
 	keys := Keys{Keys: []Key{}, Next: page.Next}
 	if q.Route != "" && !a.Gate().HasRoute(q.Route) {
 		// A route that has gone may have records; one that never was has none.
-		keys.Note = a.noRoute(q.Route)
-		if len(page.Records) == 0 && page.Next == "" && q.Cursor == "" {
-			fail(w, http.StatusUnprocessableEntity, keys.Note)
+		had, sure, err := hadRoute(r.Context(), s, &q, &page)
+		switch {
+		case err != nil:
+			failStore(w, err)
 			return
+		case had:
+			keys.Note = fmt.Sprintf("the configuration has no route %q any more; these are records of before", q.Route)
+		case sure:
+			fail(w, http.StatusUnprocessableEntity, a.noRoute(q.Route))
+			return
+		default:
+			keys.Note = a.noRoute(q.Route)
 		}
 	}
 	for i := range page.Records {
 		keys.Keys = append(keys.Keys, keyOf(&page.Records[i]))
 	}
 	reply(w, http.StatusOK, keys)
+}
+
+// hadRoute reports whether records of the route of q were found, whose first answer
+// is page, and whether that is sure: an engine may end a page before it finds any, and
+// what a cursor comes after is not read again.
+func hadRoute(ctx context.Context, s store.Keys, q *store.Query, page *store.Page) (had, sure bool, err error) {
+	first := *page
+	if len(page.Records) == 0 && page.Next == "" && q.Cursor == "" {
+		first, err = s.List(ctx, time.Now(), store.Query{Route: q.Route, Limit: 1})
+	}
+	had = len(first.Records) > 0
+	return had, had || first.Next == "" && q.Cursor == "", err
 }
 
 // failStore answers when the store does not, or says no.
