@@ -26,6 +26,20 @@ func (l *loader) sound(paths ...string) bool {
 	return true
 }
 
+// routesNamed reports whether the names and patterns of all routes are what was
+// meant, so that it can be said which routes there are. A key that there is not may
+// be a misspelt name.
+func (l *loader) routesNamed() bool {
+	route := root().child("routes").elem
+	for p := range l.broken {
+		_, key, _ := strings.Cut(p, "].")
+		if under(p, "routes") && (key == "name" || key == "match" || route.child(key) == nil) {
+			return false
+		}
+	}
+	return true
+}
+
 // wrongf reports a contradiction at the value of path.
 func (l *loader) wrongf(path, hint, format string, args ...any) {
 	l.problem(l.origins.at(path), path, fmt.Sprintf(format, args...), hint)
@@ -209,11 +223,9 @@ func (l *loader) checkRoutes() {
 	for i := range routes {
 		path := fmt.Sprintf("routes[%d]", i)
 		r := &routes[i]
-		if !l.sound(path) {
-			continue
-		}
 		first, taken := names[r.Label()]
 		switch {
+		case !l.sound(path+".name", path+".match"):
 		case r.Name == "other":
 			l.wrongf(path+".name", "choose another", `"other" is the route of the requests that match no route`)
 		case taken && l.given(path+".name"):
@@ -221,7 +233,9 @@ func (l *loader) checkRoutes() {
 		default:
 			names[r.Label()] = i
 		}
-		l.checkRoute(path, r)
+		if l.sound(path) {
+			l.checkRoute(path, r)
+		}
 	}
 }
 

@@ -19,20 +19,21 @@ func (l *loader) checkRates() {
 	names := map[string]int{}
 	for i := range rules {
 		path, r := fmt.Sprintf("rate_limits[%d]", i), &rules[i]
-		if !l.sound(path) {
-			continue
+		if l.sound(path + ".name") {
+			if first, taken := names[r.Name]; taken {
+				l.wrongf(path+".name", "choose another", "rate_limits[%d] has this name", first)
+			}
+			names[r.Name] = i
 		}
-		if first, taken := names[r.Name]; taken {
-			l.wrongf(path+".name", "choose another", "rate_limits[%d] has this name", first)
-		}
-		names[r.Name] = i
 		l.checkRateRoutes(path+".match.route", r.Match.Routes)
-		l.checkRate(path, r)
+		if l.sound(path) {
+			l.checkRate(path, r)
+		}
 	}
 }
 
 func (l *loader) checkRateRoutes(path string, names []string) {
-	if !l.sound("routes") {
+	if !l.sound(path) || !l.routesNamed() {
 		return
 	}
 	for i, name := range names {

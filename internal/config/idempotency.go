@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/comporta/comporta"
 	"github.com/comporta/comporta/gate/idempotency"
 )
 
@@ -186,19 +187,41 @@ func (l *loader) checkStore() {
 
 func (l *loader) checkIdempotency() {
 	i := &l.c.Idempotency
+	l.checkKeyedRoutes()
 	if !l.sound("idempotency", "routes") {
 		return
 	}
-	seen := map[string]int{}
 	for n := range i.Routes {
-		k, path := &i.Routes[n], fmt.Sprintf("idempotency.routes[%d]", n)
+		if ttl := i.Routes[n].TTL; ttl < i.Lease {
+			where := fmt.Sprintf("idempotency.routes[%d].ttl", n)
+			if !l.given(where) {
+				where = "idempotency.lease"
+			}
+			l.wrongf(where, "a lease is some seconds, and a ttl some hours", "the ttl, %s, is below the lease, %s", printDuration(ttl), printDuration(i.Lease))
+		}
+	}
+	l.adviseIdempotency()
+}
+
+// checkKeyedRoutes looks at which routes are named, whatever else is wrong.
+func (l *loader) checkKeyedRoutes() {
+	if !l.routesNamed() {
+		return
+	}
+	seen := map[string]int{}
+	for n := range l.c.Idempotency.Routes {
+		k, at := &l.c.Idempotency.Routes[n], fmt.Sprintf("idempotency.routes[%d].route", n)
+		if !l.sound(at) {
+			continue
+		}
 		label, r := k.Route, routeOf(k.Route, l.c.Routes)
 		if r != nil {
 			label = r.Label()
 		}
 		first, taken := seen[label]
-		seen[label] = n
-		at := path + ".route"
+		if !taken {
+			seen[label] = n
+		}
 		switch {
 		case r == nil && label != otherRoute:
 			l.wrongf(at, "name one of routes, or other for what matches none", "%s is no route", show(k.Route))
@@ -206,16 +229,12 @@ func (l *loader) checkIdempotency() {
 			l.wrongf(at, "remove it, or exempt", "the route is exempt, so nobody looks at its keys")
 		case taken:
 			l.wrongf(at, "remove one of the two", "idempotency.routes[%d] is this route", first)
-		}
-		if k.TTL < i.Lease {
-			where := path + ".ttl"
-			if !l.given(where) {
-				where = "idempotency.lease"
+		case r != nil:
+			if method, _, found := strings.Cut(r.Match, " "); found && comporta.SafeMethod(method) {
+				l.warnf(at, "remove it, or name the route of what is written", "the pattern of the route is for %s, and keys of safe methods are never kept", method)
 			}
-			l.wrongf(where, "a lease is some seconds, and a ttl some hours", "the ttl, %s, is below the lease, %s", printDuration(k.TTL), printDuration(i.Lease))
 		}
 	}
-	l.adviseIdempotency()
 }
 
 // adviseIdempotency tells of what works and may not be meant.
@@ -229,6 +248,14 @@ func (l *loader) adviseIdempotency() {
 			}
 		}
 		return
+	}
+	if i.Timeout >= i.Lease {
+		where := "idempotency.timeout"
+		if !l.given(where) {
+			where = "idempotency.lease"
+		}
+		l.warnf(where, "a timeout far below the lease, a third of which is how often it is renewed",
+			"one call to the store may take %s, and the lease is %s: it may be over while the first still runs, whose outcome then passes for unknown", printDuration(i.Timeout), printDuration(i.Lease))
 	}
 	said := l.given("idempotency.on_503")
 	for n := range i.Routes {
