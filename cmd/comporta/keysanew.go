@@ -14,7 +14,7 @@ import (
 // keysAnew tells the routes of old, by their labels, whose idempotency keys have
 // other names under c, and what was changed to that effect. A key is named by its
 // client and by the pattern of its route, see idempotency.Scope. A route that only
-// stops keeping keys is not told.
+// stops keeping keys is told by keysDropped.
 func keysAnew(old, c *config.Config) (routes, changed []string) {
 	before, after := keyRoutesOf(old), keyRoutesOf(c)
 	moved := map[*keyRoute]bool{}
@@ -42,6 +42,19 @@ func keysAnew(old, c *config.Config) (routes, changed []string) {
 		}
 	}
 	return routes, changed
+}
+
+// keysDropped tells the routes of old, by their labels, that stay under c, and keep
+// keys no more.
+func keysDropped(old, c *config.Config) (routes []string) {
+	after := keyRoutesOf(c)
+	for _, r := range keyRoutesOf(old).list {
+		stays := func(is *keyRoute) bool { return !is.kept && is.match == r.match }
+		if r.kept && slices.ContainsFunc(after.list, stays) && !comporta.SafeMethod(r.sample().Method) {
+			routes = append(routes, r.label)
+		}
+	}
+	return routes
 }
 
 // namingSources are the sources of identity, without what names no client: where

@@ -102,3 +102,50 @@ func TestReloadSaysWhichKeysAreNew(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysDropped(t *testing.T) {
+	const many = "routes: [{match: /shop/, name: shop}, {match: 'PUT /shop/{id}', name: item}]\nidempotency: {routes: [shop, item, other]}\n"
+	for _, tc := range []struct{ name, old, new, want string }{
+		{"nothing", many, many, ""},
+		{"one", many, strings.Replace(many, "item, ", "", 1), "item"},
+		{"what matches none", many, strings.Replace(many, ", other", "", 1), "other"},
+		{"all", many, strings.Replace(many, "idempotency", "#", 1), "other shop item"},
+		{"one that has another name now", many, strings.NewReplacer("name: item", "name: thing", "item, ", "").Replace(many), "item"},
+		{"one more", strings.Replace(many, "item, ", "", 1), many, ""},
+		{"its keys are new anyway", many, strings.NewReplacer("{id}", "{item}", "item, ", "").Replace(many), ""},
+		{"one of safe requests", strings.Replace(many, "PUT", "GET", 1), strings.NewReplacer("PUT", "GET", "item, ", "").Replace(many), ""},
+		{"it is gone", many, strings.NewReplacer(", {match: 'PUT /shop/{id}', name: item}", "", "item, ", "").Replace(many), ""},
+	} {
+		if got := strings.Join(keysDropped(configured(t, tc.old), configured(t, tc.new)), " "); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A reload that takes a route out of those that keep keys says so, and it is true.
+func TestReloadSaysWhichKeysAreKeptNoMore(t *testing.T) {
+	var n atomic.Int64
+	upstream := service(t, orders(&n))
+	const routes = "store: {engine: memory}\nroutes: [{match: /orders, name: orders}]\n"
+	g := start(t, upstream, routes+"idempotency: {routes: [orders, other]}")
+	for range 2 {
+		g.post(t, "/orders", "k-1")
+	}
+	g.write(t, upstream, routes+"idempotency: {routes: [other]}")
+	if problems := g.reload(t); problems != "" {
+		t.Fatal(problems)
+	}
+	if _, replayed, body := g.post(t, "/orders", "k-1"); replayed || body != "order 2" {
+		t.Errorf("%v %s", replayed, body)
+	}
+	var said struct {
+		Level  string
+		Routes []string
+	}
+	if g.log.await(t, "idempotency keys of these routes are not kept any more", &said); said.Level != "WARN" || !slices.Equal(said.Routes, []string{"orders"}) {
+		t.Errorf("%+v", said)
+	}
+	if strings.Contains(g.log.String(), "are new from now on") {
+		t.Error("said twice")
+	}
+}

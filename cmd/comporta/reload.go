@@ -56,6 +56,9 @@ func (a *app) exchange() error {
 	if routes, changed := keysAnew(old.config, c); len(routes) > 0 {
 		a.log.Warn("idempotency keys of these routes are new from now on: what was done is done again when it is repeated", "routes", routes, "changed", changed)
 	}
+	if routes := keysDropped(old.config, c); len(routes) > 0 {
+		a.log.Warn("idempotency keys of these routes are not kept any more: what was done, or still runs, is done again when it is repeated", "routes", routes)
+	}
 	a.log.Info("reloaded", "listen", a.listeners.addresses(), "upstreams", len(c.Upstream.URLs))
 	return nil
 }
