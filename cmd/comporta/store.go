@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/comporta/comporta/store/sqlitestore"
 )
@@ -17,12 +19,20 @@ func runStore(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	switch {
 	case len(rest) == 2 && rest[0] == "check":
-		if err := sqlitestore.Check(ctx, rest[1]); err != nil {
+		err := isFile(rest[1])
+		if err == nil {
+			err = sqlitestore.Check(ctx, rest[1])
+		}
+		if err != nil {
 			return f.failed(err)
 		}
 		say(stdout, "%s: sound\n", rest[1])
 	case len(rest) == 3 && rest[0] == "backup":
-		if err := sqlitestore.Backup(ctx, rest[1], rest[2]); err != nil {
+		err := isFile(rest[1])
+		if err == nil {
+			err = sqlitestore.Backup(ctx, rest[1], rest[2])
+		}
+		if err != nil {
 			return f.failed(err)
 		}
 		say(stdout, "%s: written, readable by you only\n", rest[2])
@@ -30,4 +40,13 @@ func runStore(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return f.misused("say what to do: check FILE, or backup FILE COPY")
 	}
 	return exitFine
+}
+
+// isFile refuses what SQLite would fail to read without saying why, or wait for: a
+// directory, a pipe. What cannot be looked at is the engine's to tell.
+func isFile(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file: name another path", path)
+	}
+	return nil
 }

@@ -49,3 +49,14 @@ func TestStoreOfARunningGateway(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is no file is told as at the start of a gateway.
+func TestStoreThatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range [][]string{{"check", dir}, {"backup", dir, filepath.Join(dir, "copy.db")}} {
+		var out, complaints strings.Builder
+		if code := runStore(t.Context(), args, &out, &complaints); code != exitFailed || complaints.String() != "comporta store: "+dir+" is no file: name another path\n" {
+			t.Errorf("%v: exit %d, %s%s", args, code, out.String(), complaints.String())
+		}
+	}
+}
