@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,8 @@ import (
 // maxFaults bounds what a check reports of a damaged file.
 const maxFaults = 20
 
-// Check reads a whole state and says what is damaged, as an [ErrCorrupt]. A process
+// Check reads a whole state, the answers too, and says what is damaged, as an
+// [ErrCorrupt] with the first faults. A process
 // may be using it, this one too: only the disk is in its way. It takes seconds a
 // gigabyte. A file that can have another name is refused, as by Open: what is not in
 // the database yet is in the log beside that name, and would not be seen.
@@ -25,28 +27,74 @@ func Check(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows, err := db.QueryContext(ctx, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxFaults))
+	faults, err := faultsOfPages(ctx, db)
+	if err == nil && len(faults) == 0 {
+		faults, err = faultsOfRecords(ctx, db, path)
+	}
 	if err != nil {
 		return explain(path, err)
 	}
+	if len(faults) > 0 {
+		return damaged(path, errors.New(strings.Join(faults, "; ")))
+	}
+	return nil
+}
+
+// faultsOfPages asks SQLite, which knows whether its trees and indexes fit
+// together, and not what a record should hold.
+func faultsOfPages(ctx context.Context, db *sql.DB) (faults []string, err error) {
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxFaults))
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = rows.Close() }() // read to their end, or given up
-	var faults []string
 	for rows.Next() {
 		var line string
 		if err := rows.Scan(&line); err != nil {
-			return explain(path, err)
+			return nil, err
 		}
 		if line != "ok" {
 			faults = append(faults, line)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return explain(path, err)
+	return faults, rows.Err()
+}
+
+// faultsOfRecords reads every record with its answer, in parts, as Finished does.
+// The tables are as they are found, perhaps of a version without sums.
+func faultsOfRecords(ctx context.Context, db *sql.DB, path string) (faults []string, err error) {
+	version, err := versionOf(ctx, db, path)
+	if err != nil || version < sumsVersion {
+		return nil, err
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %s", ErrCorrupt, path, strings.Join(faults, "; "))
+	for after, n := int64(math.MinInt64), chunk; n == chunk && len(faults) < maxFaults; {
+		var more []string
+		if n, after, more, err = faultsAfter(ctx, db, after); err != nil {
+			return nil, err
+		}
+		faults = append(faults, more...)
 	}
-	return nil
+	return faults[:min(len(faults), maxFaults)], nil
+}
+
+// faultsAfter checks up to chunk records and returns how many, and the last one.
+func faultsAfter(ctx context.Context, db *sql.DB, after int64) (n int, last int64, faults []string, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT `+columns+answer+` FROM idempotency WHERE seq > ? ORDER BY seq LIMIT ?`, after, chunk)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	defer func() { _ = rows.Close() }() // read to their end, or given up
+	for last = after; rows.Next(); n++ {
+		r, err := scan(rows, true)
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		if err := r.sound(); err != nil {
+			faults = append(faults, err.Error())
+		}
+		last = r.seq
+	}
+	return n, last, faults, rows.Err()
 }
 
 // openToRead opens a state beside whoever uses it: SQLite's own locks suffice for

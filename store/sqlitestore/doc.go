@@ -17,7 +17,8 @@
 // that dies. The file .lock stays; what is written in it is for people.
 //
 // [Backup] copies a state, and [Check] reads all of it and reports what is damaged,
-// also while it is in use.
+// also while it is in use. A record is kept with a checksum: one that is not what
+// was written is refused with [ErrCorrupt] by who reads it, and others are told.
 //
 // # Caveats
 //

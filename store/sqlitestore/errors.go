@@ -40,6 +40,9 @@ func explain(path string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, ok := errors.AsType[*altered](err); ok {
+		return damaged(path, err)
+	}
 	var e coded
 	if !errors.As(err, &e) {
 		return fmt.Errorf("sqlitestore: %s: %w", path, err)
@@ -52,7 +55,7 @@ func explain(path string, err error) error {
 	case code.SQLITE_FULL:
 		return fmt.Errorf("sqlitestore: %w: %s: the disk is used up, or MaxBytes (store.max_bytes of a gateway): make room: %w", store.ErrFull, path, err)
 	case code.SQLITE_CORRUPT:
-		return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %w", ErrCorrupt, path, err)
+		return damaged(path, err)
 	case code.SQLITE_NOTADB:
 		return fmt.Errorf("%w: %s is no SQLite file: name another path, or put a backup in its place: %w", ErrForeign, path, err)
 	case code.SQLITE_BUSY, code.SQLITE_LOCKED:
@@ -61,6 +64,10 @@ func explain(path string, err error) error {
 		return fmt.Errorf("sqlitestore: %s: the file and its directory must be writable by this user: %w", path, err)
 	}
 	return fmt.Errorf("sqlitestore: %s: %w", path, err)
+}
+
+func damaged(path string, what error) error {
+	return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %w", ErrCorrupt, path, what)
 }
 
 // ofOne reports whether an error speaks of one statement, and not of the file,

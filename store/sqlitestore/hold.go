@@ -59,7 +59,7 @@ func (k *claiming) run(t *tables) error {
 	case c.Over != 0 && old.record.Fence == c.Over && old.state(k.now) == store.Lapsed:
 		l := &c.Label
 		_, err = t.take.ExecContext(ctx, c.Fence, k.now+c.Lease.Microseconds(), k.now+c.TTL.Microseconds(),
-			l.Client, l.Method, l.Route, l.Key, c.Fingerprint, old.seq)
+			l.Client, l.Method, l.Route, l.Key, c.Fingerprint, sumOf(c.Name, c.Fingerprint), old.seq)
 	default:
 		k.claimed.Record = old.tell(k.now)
 		return nil
@@ -70,7 +70,7 @@ func (k *claiming) run(t *tables) error {
 
 // find returns what stands under the name, and removes it if its time is over.
 func (k *claiming) find(ctx context.Context, t *tables) (*row, error) {
-	old, err := scan(t.find.QueryRowContext(ctx, k.claim.Name[:]), true)
+	old, err := find(ctx, t.find, k.claim.Name)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil //nolint:nilnil // that there is none is no error
@@ -87,7 +87,7 @@ func (k *claiming) insert(ctx context.Context, t *tables) error {
 	c := &k.claim
 	l := &c.Label
 	_, err := t.insert.ExecContext(ctx, c.Name[:], c.Fence, k.now, k.now+c.Lease.Microseconds(), k.now+c.TTL.Microseconds(),
-		l.Client, l.Method, l.Route, l.Key, c.Fingerprint)
+		l.Client, l.Method, l.Route, l.Key, c.Fingerprint, sumOf(c.Name, c.Fingerprint))
 	return err
 }
 
@@ -130,16 +130,24 @@ func (s *Store) Finish(ctx context.Context, now time.Time, h store.Hold, f store
 		return err
 	}
 	at := s.at(now)
-	a := &f.Answer
+	a := f.Answer
 	// Copies: the writer may read them after the caller has left.
-	header, body, fingerprint := append([]byte{}, a.Header...), append([]byte{}, a.Body...), bytes.Clone(f.Fingerprint)
-	return s.change(ctx, len(header)+len(body), func(t *tables) (int, error) {
+	a.Header, a.Body = append([]byte{}, a.Header...), append([]byte{}, a.Body...)
+	fingerprint := bytes.Clone(f.Fingerprint)
+	end := at + f.TTL.Microseconds()
+	sum := sumOfFinish(h, at, end, &a)
+	var fingerprintSum *int64 // nil leaves it
+	if fingerprint != nil {
+		fingerprintSum = new(sumOf(h.Name, fingerprint))
+	}
+	return s.change(ctx, len(a.Header)+len(a.Body), func(t *tables) (int, error) {
 		ctx := context.Background()
-		n, err := changed(ctx, t.finish, at, at+f.TTL.Microseconds(), a.Status, header, body, a.Omitted, fingerprint, h.Name[:], h.Fence, at)
+		n, err := changed(ctx, t.finish, at, end, a.Status, a.Header, a.Body, a.Omitted, sum,
+			fingerprint, fingerprintSum, h.Name[:], h.Fence, at)
 		if n > 0 || err != nil {
 			return n, err
 		}
-		old, err := scan(t.find.QueryRowContext(ctx, h.Name[:]), true)
+		old, err := find(ctx, t.find, h.Name)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return 0, nil

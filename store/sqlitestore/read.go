@@ -20,7 +20,7 @@ func (s *Store) Look(ctx context.Context, now time.Time, n store.Name) (store.Re
 	}
 	defer leave()
 	at := s.at(now)
-	r, err := scan(s.look.QueryRowContext(ctx, n[:]), true)
+	r, err := find(ctx, s.look, n)
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && !r.live(at):
 		return store.Record{}, fmt.Errorf("sqlitestore: %w", store.ErrNotFound)

@@ -1,6 +1,8 @@
 package sqlitestore
 
 import (
+	"context"
+	"database/sql"
 	"time"
 
 	"github.com/comporta/comporta/store"
@@ -13,9 +15,10 @@ type row struct {
 	leaseUntil int64
 	expires    int64
 	finished   *int64
+	sums       sums // if it was read with its answer
 }
 
-// scan reads the columns, and header and body if with says so.
+// scan reads columns, and those of answer if with says so.
 func scan(from interface{ Scan(into ...any) error }, with bool) (*row, error) {
 	var r row
 	var name []byte
@@ -26,7 +29,7 @@ func scan(from interface{ Scan(into ...any) error }, with bool) (*row, error) {
 		&l.Client, &l.Method, &l.Route, &l.Key, &r.record.Fingerprint, &a.Status, &a.Omitted, &r.record.BodySize,
 	}
 	if with {
-		into = append(into, &a.Header, &a.Body)
+		into = append(into, &a.Header, &a.Body, &r.sums.fingerprint, &r.sums.finish)
 	}
 	if err := from.Scan(into...); err != nil {
 		return nil, err
@@ -34,6 +37,22 @@ func scan(from interface{ Scan(into ...any) error }, with bool) (*row, error) {
 	copy(r.record.Name[:], name)
 	r.record.Created = time.UnixMicro(created)
 	return &r, nil
+}
+
+// find reads the one record of a name, with its answer. One that is not what was
+// written is an error, and not told.
+func find(ctx context.Context, by *sql.Stmt, n store.Name) (*row, error) {
+	r, err := scan(by.QueryRowContext(ctx, n[:]), true)
+	if err != nil {
+		return nil, err
+	}
+	if r.record.Name != n { // the index is damaged
+		return nil, &altered{n, r.record.Label.Route}
+	}
+	if err := r.sound(); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // live reports whether the record's time is not over.

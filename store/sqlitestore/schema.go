@@ -19,6 +19,9 @@ var migrations embed.FS
 // letters "CmpR".
 const applicationID = 0x436d7052
 
+// sumsVersion is the version of the tables since which records have sums.
+const sumsVersion = 2
+
 // prepare brings a database to the version of this program, and reports whether it
 // was empty. One that is not ours is left as it is.
 func prepare(ctx context.Context, conn *sql.Conn, path string) (empty bool, err error) {
@@ -42,8 +45,13 @@ func prepare(ctx context.Context, conn *sql.Conn, path string) (empty bool, err 
 	return version == 0, explain(path, inTransaction(ctx, conn, func() error { return migrate(ctx, conn, version, steps) }))
 }
 
+// rowQuerier is a connection, or all of them.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // versionOf returns the version of the tables, 0 for an empty file.
-func versionOf(ctx context.Context, conn *sql.Conn, path string) (int, error) {
+func versionOf(ctx context.Context, conn rowQuerier, path string) (int, error) {
 	var id, tables int
 	if err := conn.QueryRowContext(ctx, `PRAGMA application_id`).Scan(&id); err != nil {
 		return 0, explain(path, err)

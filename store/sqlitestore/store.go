@@ -130,7 +130,7 @@ func (s *Store) openReading(ctx context.Context, c *Config) error {
 		stmt **sql.Stmt
 		text string
 	}{
-		{&s.look, `SELECT ` + columns + `, header, body FROM idempotency WHERE name = ?`},
+		{&s.look, `SELECT ` + columns + answer + ` FROM idempotency WHERE name = ?`},
 		// ?2 is the instant; states are numbered as in package store.
 		{&s.list, `SELECT ` + columns + ` FROM idempotency
 			WHERE seq < ?1 AND expires > ?2 AND (?3 = '' OR client = ?3) AND (?4 = '' OR route = ?4) AND (?5 = '' OR key = ?5)

@@ -9,6 +9,9 @@ import (
 // columns is what [scan] reads, in its order.
 const columns = `seq, name, fence, created, lease_until, expires, finished, client, method, route, key, fingerprint, status, omitted, length(body)`
 
+// answer is what scan reads beyond them, of one record.
+const answer = `, header, body, fingerprint_sum, finish_sum`
+
 // tables holds the writer's statements. Only the writer's goroutine uses it.
 type tables struct {
 	begin, commit                  *sql.Stmt
@@ -31,15 +34,16 @@ func (t *tables) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&t.commit, `COMMIT`},
 		{&t.pages, `PRAGMA page_count`},
 		{&t.free, `PRAGMA freelist_count`},
-		{&t.insert, `INSERT INTO idempotency (name, fence, created, lease_until, expires, client, method, route, key, fingerprint)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`},
-		{&t.take, `UPDATE idempotency SET fence = ?, lease_until = ?, expires = ?, client = ?, method = ?, route = ?, key = ?, fingerprint = ?
+		{&t.insert, `INSERT INTO idempotency (name, fence, created, lease_until, expires, client, method, route, key, fingerprint, fingerprint_sum)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`},
+		{&t.take, `UPDATE idempotency SET fence = ?, lease_until = ?, expires = ?, client = ?, method = ?, route = ?, key = ?, fingerprint = ?, fingerprint_sum = ?
 			WHERE seq = ?`},
-		{&t.find, `SELECT ` + columns + `, header, body FROM idempotency WHERE name = ?`},
+		{&t.find, `SELECT ` + columns + answer + ` FROM idempotency WHERE name = ?`},
 		{&t.forget, `DELETE FROM idempotency WHERE seq = ?`},
 		{&t.renew, `UPDATE idempotency SET lease_until = ?1, expires = max(expires, ?1)
 			WHERE name = ? AND fence = ? AND expires > ? AND finished IS NULL`},
-		{&t.finish, `UPDATE idempotency SET finished = ?, expires = ?, status = ?, header = ?, body = ?, omitted = ?, fingerprint = coalesce(?, fingerprint)
+		{&t.finish, `UPDATE idempotency SET finished = ?, expires = ?, status = ?, header = ?, body = ?, omitted = ?, finish_sum = ?,
+			fingerprint = coalesce(?, fingerprint), fingerprint_sum = coalesce(?, fingerprint_sum)
 			WHERE name = ? AND fence = ? AND expires > ? AND finished IS NULL`},
 		{&t.release, `DELETE FROM idempotency WHERE name = ? AND fence = ? AND expires > ? AND (finished IS NOT NULL) = ?`},
 		{&t.probe, `INSERT INTO meta (name, value) VALUES ('probe', x'') ON CONFLICT (name) DO UPDATE SET value = excluded.value`},

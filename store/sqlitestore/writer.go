@@ -27,7 +27,8 @@ const (
 // job is what one caller asks of the writer.
 type job struct {
 	// run does it, within the transaction of a batch. It may be run again after a
-	// rollback: the last run counts. Its error is one of SQLite's.
+	// rollback: the last run counts. Its error is one of SQLite's, or
+	// tells of a damaged record.
 	run   func(*tables) error
 	bytes int
 	state atomic.Uint32
