@@ -188,6 +188,9 @@ func (s *Store) Health(ctx context.Context) (store.Health, error) {
 	if err := s.writer.broken.Load(); err != nil {
 		return h, *err
 	}
+	if err := s.writer.explain(s.place.kept()); err != nil {
+		return h, err
+	}
 	conn, err := s.reading.Conn(ctx)
 	if err != nil {
 		return h, explain(s.place.path, err)

@@ -36,8 +36,14 @@
 // Systems without flock(2), Windows among them, are refused.
 //
 // After a failed fsync nobody knows what is on the disk, and a second one may
-// report success without having written anything. The store then refuses every
-// call until it is opened anew.
+// report success without having written anything. The store then refuses all
+// but reading until it is opened anew.
+//
+// A file that is removed, replaced or moved while it is in use, or its log, would
+// take what nobody finds again. Both are looked for by their names before each
+// commit and by Health. When one is gone or another, the store refuses all but
+// reading with [ErrMoved] until it is opened anew. The lock is not watched: who
+// removes it lets a second process in.
 //
 // A full disk fails calls with store.ErrFull and changes nothing. The store goes
 // on by itself once there is room.

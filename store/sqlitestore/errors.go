@@ -25,6 +25,9 @@ var (
 	ErrNewer = errors.New("sqlitestore: written by a later version")
 	// ErrCorrupt: the file is damaged.
 	ErrCorrupt = errors.New("sqlitestore: damaged")
+	// ErrMoved: the file, or its log, has lost its name while it was in use. What is
+	// written there is not found by who opens it next.
+	ErrMoved = errors.New("sqlitestore: removed, replaced or moved while in use")
 	// ErrBroken: an fsync failed; what is on the disk is not known.
 	ErrBroken = errors.New("sqlitestore: an fsync failed, and what is on the disk is not known")
 )
@@ -37,8 +40,8 @@ type coded interface {
 
 // explain says what an error of SQLite means for who runs the store.
 func explain(path string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || lasting(err) { // which were explained when they were met
+		return err
 	}
 	if _, ok := errors.AsType[*altered](err); ok {
 		return damaged(path, err)
@@ -65,6 +68,10 @@ func explain(path string, err error) error {
 	}
 	return fmt.Errorf("sqlitestore: %s: %w", path, err)
 }
+
+// lasting reports whether nothing may be written after an error until the store is
+// opened anew.
+func lasting(err error) bool { return errors.Is(err, ErrBroken) || errors.Is(err, ErrMoved) }
 
 func damaged(path string, what error) error {
 	return fmt.Errorf("%w: %s: stop, keep the file, and put a backup in its place: %w", ErrCorrupt, path, what)

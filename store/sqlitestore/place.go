@@ -14,6 +14,7 @@ type place struct {
 	path     string // absolute, without symbolic links
 	lock     *os.File
 	volatile string // the name of the filesystem if it lies in memory
+	files    []named
 }
 
 // takePlace finds the file, or makes an empty one, and locks it.
@@ -48,7 +49,10 @@ func takePlace(c *Config, filesystem func(path string) (unfitName, volatileName 
 	if p.lock, err = lock(path + ".lock"); err != nil {
 		return nil, err
 	}
-	if err := private(path); err != nil {
+	if err = private(path); err == nil {
+		err = p.keep(path)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.lock.Close())
 	}
 	return p, nil
@@ -110,6 +114,50 @@ func private(path string) error {
 		}
 	}
 	return nil
+}
+
+// named is a file that must keep its name while it is in use.
+type named struct {
+	path string
+	info os.FileInfo
+}
+
+// keep notes which file has the name: the database before SQLite opens it, so that
+// another one shows, and the log when SQLite has made it. While SQLite has them no
+// other file gets their numbers.
+func (p *place) keep(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return moved(path, err)
+	}
+	p.files = append(p.files, named{path, info})
+	return nil
+}
+
+// kept says whether they have their names still. It takes some microseconds.
+func (p *place) kept() error {
+	for _, f := range p.files {
+		info, err := os.Stat(f.path)
+		switch {
+		case err != nil:
+			return moved(f.path, err)
+		case !os.SameFile(f.info, info):
+			return fmt.Errorf("%w: %s is another file now: %s", ErrMoved, f.path, putBack)
+		}
+	}
+	return nil
+}
+
+// putBack is the remedy.
+const putBack = "stop, put the file that was there back together with its -wal, or a backup, and start again"
+
+// moved explains that a file cannot be asked for by its name. Unless it is gone it may
+// be there the next time.
+func moved(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is not there any more: %s", ErrMoved, path, putBack)
+	}
+	return fmt.Errorf("is it the same file: %w", err)
 }
 
 func (p *place) leave() error { return p.lock.Close() }

@@ -77,7 +77,10 @@ func (s *Store) open(ctx context.Context, c *Config) error {
 	if err != nil {
 		return explain(path, err)
 	}
-	return explain(path, s.openReading(ctx, c))
+	if err := s.openReading(ctx, c); err != nil {
+		return explain(path, err)
+	}
+	return explain(path, s.place.keep(path+"-wal"))
 }
 
 // source names the file to the driver, with the mode (rw or ro) and settings of
@@ -114,7 +117,7 @@ func (s *Store) openWriting(ctx context.Context, c *Config) error {
 	s.writing.SetMaxOpenConns(1)
 	conn, err := s.writing.Conn(ctx)
 	if err == nil {
-		s.writer = newWriter(s.place.path, conn, c.MaxBytes)
+		s.writer = newWriter(s.place, conn, c.MaxBytes)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -45,16 +44,16 @@ const (
 // writer puts everything that waits into one transaction. It is the only one
 // who writes.
 type writer struct {
-	path   string
+	place  *place
 	conn   *sql.Conn
 	tables tables
 	jobs   chan *job
 	// bytes is the size above which no new claims are taken.
 	bytes int64
 
-	ended  chan struct{} // closed when run has returned
-	broken atomic.Pointer[error]
-	failed atomic.Bool // the last commit was in vain
+	ended  chan struct{}         // closed when run has returned
+	broken atomic.Pointer[error] // why nothing is written any more
+	failed atomic.Bool           // the last commit was in vain
 	tally  tally
 }
 
@@ -74,8 +73,8 @@ func (s *Store) Stats() Stats {
 	return Stats{t.commits.Load(), t.jobs.Load(), t.failed.Load()}
 }
 
-func newWriter(path string, conn *sql.Conn, bytes int64) *writer {
-	return &writer{path: path, conn: conn, bytes: bytes, jobs: make(chan *job, maxQueue), ended: make(chan struct{})}
+func newWriter(p *place, conn *sql.Conn, bytes int64) *writer {
+	return &writer{place: p, conn: conn, bytes: bytes, jobs: make(chan *job, maxQueue), ended: make(chan struct{})}
 }
 
 // do has the writer do a job and waits until it is on the disk. Once the job is
@@ -171,9 +170,7 @@ func (w *writer) write(batch []*job) {
 			return
 		}
 		w.tally.failed.Add(1)
-		if err = explain(w.path, err); errors.Is(err, ErrBroken) {
-			w.broken.Store(&err)
-		}
+		err = w.explain(err)
 		if bad < 0 {
 			tell(kept, err)
 			return
@@ -194,6 +191,11 @@ func tell(jobs []*job, err error) {
 func (w *writer) commit(jobs []*job) (bad int, err error) {
 	if w.broken.Load() != nil {
 		return -1, *w.broken.Load()
+	}
+	// Once a commit, which takes an fsync: a caller is told of nothing that was
+	// written into a file that had lost its name before.
+	if err := w.place.kept(); err != nil {
+		return -1, err
 	}
 	ctx := context.Background()
 	if _, err = w.tables.begin.ExecContext(ctx); err != nil {
@@ -226,10 +228,16 @@ func (w *writer) full(ctx context.Context) (bool, error) {
 // fails here is tried again with the next commit, which reports it.
 func (w *writer) checkpoint() {
 	if _, err := w.conn.ExecContext(context.Background(), `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
-		if err = explain(w.path, err); errors.Is(err, ErrBroken) {
-			w.broken.Store(&err)
-		}
+		_ = w.explain(err) // see above
 	}
+}
+
+// explain is that of the place, and ends the writing after what lasts.
+func (w *writer) explain(err error) error {
+	if err = explain(w.place.path, err); err != nil && lasting(err) {
+		w.broken.CompareAndSwap(nil, &err)
+	}
+	return err
 }
 
 // stop waits until everything that was queued is written. No job may be queued
