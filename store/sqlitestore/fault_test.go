@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"strings"
@@ -21,16 +20,8 @@ import (
 func TestLockedByAnotherProgram(t *testing.T) {
 	s := open(t, Config{Busy: 50 * time.Millisecond})
 	granted(t, s, "before")
-	db, err := sql.Open("sqlite", s.place.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn, leave := otherHands(t, s.place.path)
+	defer leave()
 	if _, err := conn.ExecContext(t.Context(), `BEGIN IMMEDIATE`); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -87,3 +88,19 @@ func healthy(tb testing.TB, s *Store) {
 }
 
 func keyOf(i int) string { return fmt.Sprintf("key-%06d", i) }
+
+// otherHands is a connection of a program that knows nothing of the store, until done.
+func otherHands(tb testing.TB, path string) (conn *sql.Conn, done func()) {
+	tb.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if conn, err = db.Conn(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	return conn, func() {
+		_ = conn.Close()
+		_ = db.Close()
+	}
+}

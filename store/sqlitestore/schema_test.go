@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"database/sql"
 	"slices"
 	"testing"
 
@@ -18,16 +17,8 @@ func TestMigrate(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn, leave := otherHands(t, path)
+	defer leave()
 	steps, err := migration.Steps(migrations, "migrations")
 	if err != nil {
 		t.Fatal(err)

@@ -192,16 +192,8 @@ func TestAFileWithoutSums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn, leave := otherHands(t, path)
+	defer leave()
 	if err := migrate(t.Context(), conn, 0, steps[:sumsVersion-1]); err != nil {
 		t.Fatal(err)
 	}
